@@ -1,0 +1,103 @@
+/*
+ * apply/batch.h - what travels from the loop thread to the apply thread: a run
+ * of operations in source order, with the memory they point into.
+ *
+ * A batch has one owner at a time: the builder until it is pushed, then the
+ * queue, then the applier, which destroys it. Slices in operations point into
+ * the batch's arena.
+ */
+#ifndef APPLY_BATCH_H
+#define APPLY_BATCH_H
+
+#include "state/bytes.h"
+#include "state/pos.h"
+#include "state/record.h"
+#include "state/schema.h"
+
+enum op_kind {
+	/* Changes of one source transaction, in order; closed by OP_COMMIT. */
+	OP_UPSERT,   /* key, body = encoded row with its position and, when cells are absent, born = the
+	                transaction; src_key = where unchanged values come from: the old key after a key
+	                change, the key itself for an update, empty for an insert (nothing to inherit) */
+	OP_DELETE,   /* key, pos; body = full key when it is a long one */
+	OP_TRUNCATE, /* pos */
+	OP_COMMIT,   /* lsn = end_lsn, pos.lsn = commit LSN, pos.epoch, xid, time_us = commit time; flags may have OP_F_CHANGES */
+
+	/* Between transactions only. */
+	OP_POSITION,   /* lsn = an idle walEnd; pos.epoch: the checkpoint moves there if higher */
+	OP_LINEAGE,    /* body = encoded lineage */
+	OP_TABLE,      /* table_id; body = encoded table record. New id: creates it. Known id: names, oid and
+	                  state are taken over, counters and positions are kept */
+	OP_SCHEMA,     /* table_id; body = encoded schema: becomes the table's current version */
+	OP_RUN,        /* body = encoded run record of a new run: `accepted` is filled in here, and the table's
+	                  trust position raised to it */
+	OP_RUN_STATE,  /* run_id, state = enum run_state, time_us; a finished first run makes its table TABLE_COPIED,
+	                  and the end of the table's last open run clears trust */
+	OP_CHUNK,      /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
+	                  OP_CHUNK_GONE that follow belong to it */
+	OP_CHUNK_ROW,  /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if OP_F_SUPERSEDED */
+	OP_CHUNK_GONE, /* key, body = full key when long: the source has no such row as of the chunk */
+	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */
+
+	/* Questions; the answer is available after the next commit. */
+	OP_LIST_DOUBT,   /* table_id, token, limit, key = start after (empty: start) */
+	OP_LIST_SUSPECTS /* table_id, token, limit, key = start after; pos: live entries strictly below it;
+	                    looks at no more than `scan_limit` entries */
+};
+
+enum {
+	OP_F_CHANGES = 1 << 0,    /* OP_COMMIT: the transaction changed a replicated table: remember it as unseen */
+	OP_F_SUPERSEDED = 1 << 1, /* OP_CHUNK_ROW: a newer change of the key was streamed; do not write, do count */
+	OP_F_LONG_KEY = 1 << 2    /* the key is a prefix and hash; the full key is in body */
+};
+
+/* Of an OP_CHUNK; lives in the batch's arena. */
+struct op_chunk {
+	const char *snapshot;  /* pg_snapshot text of S, for the record */
+	lsn_t high;            /* H */
+	bool standby;          /* S was taken on a standby: its xip list says nothing */
+	bool moves_cursor;     /* page of a run: `cursor` is its new cursor */
+	struct slice cursor;   /* as in run_record.cursor */
+	bool moves_sweep;      /* keys of a sweep: `sweep_cursor` is its new cursor */
+	struct slice sweep_cursor;
+	uint32_t rows_read;
+};
+
+struct op {
+	uint8_t kind;  /* enum op_kind */
+	uint8_t flags; /* OP_F_* */
+	uint8_t state; /* OP_RUN_STATE */
+	uint32_t table_id;
+	struct pos pos;
+	struct slice key, src_key;
+	uint8_t *body; /* writable: rows are stamped in place */
+	size_t body_len;
+	union {
+		struct { lsn_t lsn; xid_t xid; int64_t time_us; } commit; /* OP_COMMIT, OP_POSITION, OP_UNSEEN_DROP */
+		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run; /* OP_RUN_STATE, OP_CHUNK */
+		struct { uint64_t token; uint32_t limit, scan_limit; } list;
+	} u;
+};
+
+struct batch {
+	struct batch *next; /* for the queue */
+	struct arena arena;
+	struct op *ops;
+	size_t n, cap;
+};
+
+struct batch *batch_create(void);
+void batch_destroy(struct batch *b); /* accepts NULL */
+/* A zeroed operation at the end; the pointer lives until the next batch_add. */
+struct op *batch_add(struct batch *b, enum op_kind kind);
+/* Memory held, in bytes: what the queue is bounded by. */
+size_t batch_bytes(const struct batch *b);
+
+/* Builders for operations that carry a record. */
+void batch_add_table(struct batch *b, const struct table_record *t);
+void batch_add_schema(struct batch *b, const struct schema *s);
+void batch_add_run(struct batch *b, const struct run_record *r);
+void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state, int64_t time_us);
+void batch_add_lineage(struct batch *b, const struct lineage *l);
+
+#endif

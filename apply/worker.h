@@ -1,0 +1,61 @@
+/*
+ * apply/worker.h - the apply thread: one bounded queue in, one durable
+ * position out. Everything the two threads share is named in this file.
+ *
+ * The loop thread pushes batches and takes status; it never waits on disk.
+ * The worker commits when the queue runs dry at a transaction boundary, or
+ * when dirty pages or time reach their limit.
+ *
+ * Durability. The store runs with MDB_NOMETASYNC: a power loss can undo the
+ * last commit, no more. So `durable` runs one commit behind `committed`, and
+ * catches up by an mdb_env_sync once nothing has arrived for sync_idle_ms.
+ */
+#ifndef APPLY_WORKER_H
+#define APPLY_WORKER_H
+
+#include "apply/applier.h"
+
+struct worker;
+
+struct worker_config {
+	struct store *store;
+	size_t queue_bytes;      /* bound of the queue, in batch_bytes */
+	size_t dirty_bytes;      /* commit when the applier's estimate reaches this */
+	int commit_ms;           /* and when a transaction has been open this long */
+	int sync_idle_ms;        /* sync when idle this long with an undurable commit */
+	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send); may coalesce */
+	void *wake_ctx;
+};
+
+/* Opens an applier on the store and starts the thread. */
+bool worker_start(const struct worker_config *config, struct worker **out, struct err *err);
+
+/*
+ * Ends the thread and frees everything. finish: apply what is queued up to the
+ * last transaction boundary, commit and sync first; otherwise drop it. Returns false with
+ * the worker's error if it failed. Accepts NULL. The final status can be had through last (may be NULL).
+ */
+struct worker_status;
+bool worker_stop(struct worker *w, bool finish, struct worker_status *last, struct err *err);
+
+/* Takes b. Never blocks: the bound is advisory, see worker_is_full(). */
+void worker_push(struct worker *w, struct batch *b);
+/* True: stop reading sockets. It wakes the loop when there is room again (half empty). */
+bool worker_is_full(const struct worker *w);
+
+struct worker_status {
+	struct checkpoint committed; /* visible to readers */
+	uint16_t durable_epoch;
+	lsn_t durable;               /* safe to acknowledge */
+	size_t queued_bytes;
+	uint64_t commits;
+	bool failed;                 /* the worker has stopped; err says why */
+	struct err err;
+};
+
+/* A copy of the newest status. */
+void worker_get_status(struct worker *w, struct worker_status *out);
+/* Answers so far, oldest first; the caller owns them. */
+struct answer *worker_take_answers(struct worker *w);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * reader/command.h - the table of commands and the exit codes.
+ *
+ * Each command is one file cmd_NAME.c that defines `const struct command
+ * command_NAME`. main() parses its options, runs it, and is the one place
+ * that prints a command's error and turns its kind into an exit code.
+ */
+#ifndef READER_COMMAND_H
+#define READER_COMMAND_H
+
+#include "reader/options.h"
+#include "state/err.h"
+
+enum {
+	EXIT_OK = 0,
+	EXIT_RUNTIME = 1,
+	EXIT_USAGE = 2,      /* usage or configuration */
+	EXIT_GAP = 3,        /* a gap or lineage refusal */
+	EXIT_DIFFERENCE = 4, /* verify found differences */
+	EXIT_STORE = 5       /* the store is in use or unreadable */
+};
+
+struct command {
+	const char *name;
+	const char *arguments; /* "--store DIR TABLE KEY..." for the usage line */
+	const char *summary;   /* one line */
+	const char *detail;    /* a paragraph or two for --help; may be NULL */
+	const struct option_spec *options;
+	/* Returns an exit code with err unset, or sets err (kind decides the code) and returns anything. */
+	int (*run)(const struct options *o, struct err *err);
+};
+
+int exit_code_of(enum err_kind kind);
+
+/* Sets err from a tidemark.h code and message, with the kind that fits. Always false. */
+struct tidemark;
+bool err_of_tidemark(struct err *err, int code, const struct tidemark *tm);
+
+#endif

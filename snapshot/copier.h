@@ -1,0 +1,128 @@
+/*
+ * snapshot/copier.h - runs: which chunk to ask for next, the windows its rows
+ * wait in, and what becomes of them. Sans-I/O: it is handed rows, stream
+ * events, answers and the time, and says what to ask; the loop thread and the
+ * simulator drive it alike. WINDOWS.md has the argument.
+ *
+ *     copier_next() -> [the caller queries] -> copier_chunk_snapshot, _row ..., _end
+ *                                                   |
+ *     copier_stream_begin/change/truncate/commit/position   events supersede buffered rows,
+ *                                                   |        positions close windows
+ *                                        sink->emit(batch)   survivors with cursor and B
+ *
+ * emit() is called only between source transactions; the caller must push the
+ * stream operations it holds before the batch it is given. One thread.
+ */
+#ifndef SNAPSHOT_COPIER_H
+#define SNAPSHOT_COPIER_H
+
+#include "apply/applier.h"
+#include "apply/batch.h"
+#include "snapshot/visibility.h"
+
+struct copier;
+
+struct copier_config {
+	uint16_t epoch;
+	uint32_t chunk_rows_max; /* --chunk-rows */
+	int chunk_time_ms;       /* --chunk-time: aim for a chunk's time on the server */
+	size_t chunk_bytes;      /* aim for no more than this in one chunk */
+	size_t buffer_bytes;     /* no new chunk while open windows hold more */
+	size_t windows_max;      /* open windows at once */
+	uint64_t next_run_id;    /* lowest unused */
+};
+
+struct copier_sink {
+	void *ctx;
+	void (*emit)(void *ctx, struct batch *b); /* takes b */
+};
+
+struct copier *copier_create(const struct copier_config *config, struct copier_sink sink);
+void copier_destroy(struct copier *c); /* accepts NULL; open windows are dropped */
+
+/* ---- what is being copied ---- */
+struct copier_table {
+	const struct schema *schema; /* copied */
+	const char *from_sql;        /* quoted and qualified, with ONLY where needed: ONLY "public"."t" */
+	const char *filter_sql;      /* publication row filter, or NULL */
+	bool copied;                 /* its first run is finished */
+};
+/* Adds a table, or replaces what is known of it: a new schema drops its open windows and chunks asked for; they are asked for again. */
+void copier_set_table(struct copier *c, const struct copier_table *t);
+void copier_remove_table(struct copier *c, uint32_t table_id);
+
+void copier_load_run(struct copier *c, const struct run_record *r);  /* an open run of the store goes on */
+void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n);
+/* Starts a run of the whole table and emits its record; an open run of the table is stopped first. Call between source transactions. */
+uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
+                          const char *gate, const char *requester, int64_t now_us);
+
+/* ---- asking ---- */
+enum chunk_kind {
+	CHUNK_PAGE,   /* the next rows in key order */
+	CHUNK_KEYED,  /* these keys, whole rows */
+	CHUNK_EXISTS, /* these keys, key columns only */
+	CHUNK_PROBE   /* only the snapshot: to learn what has become visible */
+};
+
+struct chunk_request {
+	uint64_t id;
+	enum chunk_kind kind;
+	uint32_t table_id;         /* 0 for CHUNK_PROBE */
+	uint64_t run_id;           /* 0: none */
+	const char *lock_sql;      /* LOCK TABLE ... IN ACCESS SHARE MODE; NULL for CHUNK_PROBE */
+	const char *select_sql;    /* NULL for CHUNK_PROBE. Text differs only by table, kind and schema version: worth preparing */
+	const char *statement;     /* a name for it as a prepared statement, unique to the text */
+	int nparams;
+	const char *const *params; /* texts */
+	size_t ncolumns;           /* of each row */
+};
+
+/*
+ * The next question, or NULL when there is nothing to ask now. At most one
+ * request is unanswered at a time for each call of copier_next() not yet followed by
+ * _end or _failed; ask again after each. The request lives until its _end or _failed.
+ */
+const struct chunk_request *copier_next(struct copier *c, int64_t now_us);
+/* When copier_next() may have something although nothing else happens, microseconds; INT64_MAX = never. */
+int64_t copier_next_at(const struct copier *c);
+
+/* ---- replies, in this order; all refuse bytes that do not fit with ERR_PROTOCOL ---- */
+bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, bool standby, lsn_t high, struct err *err);
+/* texts[i].p == NULL is NULL. */
+bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, size_t n, struct err *err);
+bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t now_us, struct err *err);
+
+enum chunk_failure {
+	CHUNK_LOST,    /* connection gone, deadlock, serialization: ask again */
+	CHUNK_TIMEOUT, /* statement or lock timeout: ask again for less */
+	CHUNK_SCHEMA   /* undefined table or column: wait for copier_set_table or a while, ask again */
+};
+void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us);
+
+/* ---- the stream, in order ---- */
+/* Every commit below commit_lsn has been received; windows with H <= commit_lsn close first. */
+void copier_stream_begin(struct copier *c, xid_t xid, lsn_t commit_lsn);
+void copier_stream_change(struct copier *c, uint32_t table_id, struct slice key); /* each key written: both of a key change */
+void copier_stream_truncate(struct copier *c, uint32_t table_id);
+void copier_stream_commit(struct copier *c, lsn_t end_lsn);
+void copier_stream_position(struct copier *c, lsn_t wal_end); /* keepalive; inside a transaction it is kept until its commit */
+
+/* ---- answers of the applier (not taken) ---- */
+void copier_answer(struct copier *c, const struct answer *a, int64_t now_us);
+
+/* ---- state ---- */
+/* Highest H that an open window waits for; false: none waits. */
+bool copier_waits_for(const struct copier *c, lsn_t *high);
+bool copier_table_is_live(const struct copier *c, uint32_t table_id);
+bool copier_all_live(const struct copier *c);
+/* True while a chunk's snapshot did not cover its run's gate: `gate` then points to its text. */
+bool copier_is_gated(const struct copier *c, const char **gate);
+
+struct copier_progress {
+	uint64_t rows_read; /* by the open or last run, earlier sessions included */
+	enum run_state state;
+};
+bool copier_get_progress(const struct copier *c, uint32_t table_id, struct copier_progress *out);
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * state/store.h - the LMDB environment: its databases, and reads and writes of
+ * what they hold inside one transaction.
+ *
+ *   meta       format, store id, checkpoint, lineage
+ *   tables     table id (4)              -> table record
+ *   schemas    table id (4) version (4)  -> schema
+ *   runs       run id (8)                -> run record
+ *   unseen     commit LSN (8)            -> xid (8)     streamed, not yet known to be visible
+ *   rows.N     encoded key               -> entry (row.h)
+ *   doubt.N    encoded key               -> nothing     keys of entries in doubt
+ *
+ * A process opens a directory at most once (an LMDB rule). The writing handle
+ * takes an flock on DIR/tidemark.lock: one daemon a store. A write transaction
+ * belongs to the thread that began it; a read transaction may move between
+ * threads (MDB_NOTLS) but not be used by two at once.
+ *
+ * Error kinds: ERR_BUSY another daemon; ERR_CORRUPT damaged, truncated,
+ * foreign or newer; ERR_CONFIG missing or not permitted; ERR_DISK a write
+ * failed (the previous state is intact; abort and try again later).
+ */
+#ifndef STATE_STORE_H
+#define STATE_STORE_H
+
+#include "state/pos.h"
+#include "state/record.h"
+#include "state/row.h"
+#include "state/schema.h"
+
+struct store;
+struct store_txn;
+
+#define STORE_FORMAT 1
+#define STORE_ID_SIZE 16
+
+enum store_mode {
+	STORE_READ,  /* other processes and the read commands */
+	STORE_WRITE, /* the daemon: creates DIR and the store when absent */
+	STORE_WRITE_FAST /* as STORE_WRITE with MDB_NOSYNC until store_sync(): only for a fresh store */
+};
+
+bool store_open(const char *dir, enum store_mode mode, struct store **out, struct err *err);
+void store_close(struct store *s);
+const char *store_dir(const struct store *s);
+const uint8_t *store_id(const struct store *s); /* STORE_ID_SIZE random bytes made at creation */
+
+/* Flushes everything committed so far, meta page included. */
+bool store_sync(struct store *s, struct err *err);
+
+struct store_info {
+	uint64_t file_bytes;      /* size of data.mdb */
+	uint64_t used_bytes;      /* pages in use, free ones excluded */
+	uint64_t last_txn;        /* LMDB transaction number */
+	unsigned readers, readers_max;
+	int oldest_reader_pid;    /* 0 = none */
+	uint64_t oldest_reader_lag; /* in LMDB transactions */
+};
+bool store_info(struct store *s, struct store_info *out, struct err *err);
+/* Frees slots of readers that died (mdb_reader_check); returns how many. */
+int store_reap_readers(struct store *s);
+
+/* ---- transactions ---- */
+bool store_begin_read(struct store *s, struct store_txn **out, struct err *err);
+bool store_begin_write(struct store *s, struct store_txn **out, struct err *err);
+bool store_commit(struct store_txn *t, struct err *err); /* frees t, also on failure */
+void store_abort(struct store_txn *t);                   /* accepts NULL */
+
+/* ---- records. Absent: *found = false and true is returned. ---- */
+bool store_get_checkpoint(struct store_txn *t, struct checkpoint *out, bool *found, struct err *err);
+bool store_put_checkpoint(struct store_txn *t, const struct checkpoint *c, struct err *err);
+bool store_get_lineage(struct store_txn *t, struct lineage *out, bool *found, struct err *err);
+bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err *err);
+
+bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found, struct err *err);
+/* Creates rows.N and doubt.N when new. */
+bool store_put_table(struct store_txn *t, const struct table_record *r, struct err *err);
+/* All tables in id order: malloc'd array, each freed with table_record_free, then free(array). */
+bool store_list_tables(struct store_txn *t, struct table_record **out, size_t *n, struct err *err);
+
+bool store_get_schema(struct store_txn *t, uint32_t table_id, uint32_t version, struct schema **out, bool *found, struct err *err);
+bool store_put_schema(struct store_txn *t, const struct schema *s, struct err *err);
+
+bool store_get_run(struct store_txn *t, uint64_t id, struct run_record *out, bool *found, struct err *err);
+bool store_put_run(struct store_txn *t, const struct run_record *r, struct err *err);
+bool store_list_runs(struct store_txn *t, struct run_record **out, size_t *n, struct err *err);
+
+bool store_put_unseen(struct store_txn *t, struct unseen_entry e, struct err *err);
+bool store_del_unseen(struct store_txn *t, lsn_t commit_lsn, struct err *err); /* absent is fine */
+bool store_list_unseen(struct store_txn *t, struct unseen_entry **out, size_t *n, struct err *err); /* free(*out) */
+
+/* ---- rows. Results point into the map and live until the next write in t or its end. ---- */
+bool store_row_get(struct store_txn *t, uint32_t table_id, struct slice key, struct slice *entry, bool *found, struct err *err);
+bool store_row_put(struct store_txn *t, uint32_t table_id, struct slice key, struct slice entry, struct err *err);
+bool store_row_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err); /* absent is fine */
+/* Drops every row and every doubt of the table, at a cost that does not grow with the rows. */
+bool store_rows_drop(struct store_txn *t, uint32_t table_id, struct err *err);
+
+bool store_doubt_put(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
+bool store_doubt_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
+
+/* ---- scans in key order ---- */
+enum store_space { SPACE_ROWS, SPACE_DOUBT };
+struct store_scan;
+/* from: first key wanted (inclusive; n = 0: the start). Entries are empty in SPACE_DOUBT. */
+bool store_scan_open(struct store_txn *t, uint32_t table_id, enum store_space space, struct slice from, struct store_scan **out, struct err *err);
+/* *found = false at the end. */
+bool store_scan_next(struct store_scan *s, struct slice *key, struct slice *entry, bool *found, struct err *err);
+void store_scan_close(struct store_scan *s); /* before the transaction ends; accepts NULL */
+
+#endif
