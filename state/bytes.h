@@ -21,6 +21,8 @@ struct slice {
 struct slice slice_of(const char *s); /* without the NUL */
 bool slice_eq(struct slice a, struct slice b);
 
+void *mem_alloc(size_t n); /* malloc that never returns NULL: running out of memory aborts */
+
 /* Arena: many allocations, one release. Memory is 8-byte aligned, not zeroed. */
 struct arena_block;
 struct arena {
@@ -30,8 +32,8 @@ struct arena {
 };
 
 void arena_init(struct arena *a);
-void arena_finish(struct arena *a); /* accepts zeroed memory */
-void arena_reset(struct arena *a);  /* keeps one block of at most 1 MiB */
+void arena_finish(struct arena *a);           /* accepts zeroed memory */
+void arena_reset(struct arena *a);            /* keeps one block of at most 1 MiB */
 void *arena_alloc(struct arena *a, size_t n); /* never NULL: running out of memory aborts */
 void *arena_copy(struct arena *a, const void *p, size_t n);
 char *arena_strdup(struct arena *a, const char *s);
@@ -43,14 +45,14 @@ struct buf {
 };
 
 void buf_finish(struct buf *b);
-void buf_reset(struct buf *b); /* n = 0, keeps memory */
+void buf_reset(struct buf *b);                /* n = 0, keeps memory */
 uint8_t *buf_extend(struct buf *b, size_t n); /* room for n bytes at the end; counts them in */
 void buf_put(struct buf *b, const void *p, size_t n);
 void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_u16(struct buf *b, uint16_t v); /* big-endian, as all of these */
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
-void buf_put_varint(struct buf *b, uint64_t v);         /* LEB128, 1-10 bytes */
+void buf_put_varint(struct buf *b, uint64_t v);            /* LEB128, 1-10 bytes */
 void buf_put_blob(struct buf *b, const void *p, size_t n); /* varint length, bytes */
 void buf_put_str(struct buf *b, const char *s);            /* blob without NUL */
 
@@ -74,10 +76,17 @@ uint8_t cur_u8(struct cur *c);
 uint16_t cur_u16(struct cur *c);
 uint32_t cur_u32(struct cur *c);
 uint64_t cur_u64(struct cur *c);
-uint64_t cur_varint(struct cur *c);          /* over-long or > 64 bits: bad */
+uint64_t cur_varint(struct cur *c); /* over-long or > 64 bits: bad */
 struct slice cur_bytes(struct cur *c, size_t n);
 struct slice cur_blob(struct cur *c);
-const char *cur_cstr(struct cur *c);         /* NUL-terminated, in place; NULL when bad */
-bool cur_done(const struct cur *c);          /* nothing failed and nothing is left */
+/*
+ * What buf_put_str and buf_put_blob wrote, copied to *at, which moves past the
+ * copy. A string gets a NUL and may not contain one (bad, ""). Neither needs
+ * more room than it took in the input, so a block as large as the input is enough for all.
+ */
+const char *cur_str_copy(struct cur *c, char **at);
+struct slice cur_blob_copy(struct cur *c, char **at);
+const char *cur_cstr(struct cur *c); /* NUL-terminated, in place; NULL when bad */
+bool cur_done(const struct cur *c);  /* nothing failed and nothing is left */
 
 #endif

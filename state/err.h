@@ -24,8 +24,8 @@ enum err_kind {
 	ERR_GAP,      /* history is gone or is not ours: exit 3 */
 	ERR_DISK,     /* writing the store failed; previous state intact; retry can work */
 	ERR_NOMEM,
-	ERR_STOPPED,  /* asked to stop (signal); not a fault */
-	ERR_BUG       /* cannot happen */
+	ERR_STOPPED, /* asked to stop (signal); not a fault */
+	ERR_BUG      /* cannot happen */
 };
 
 struct err {
@@ -33,9 +33,12 @@ struct err {
 	char msg[1024]; /* one sentence, no trailing newline, UTF-8 */
 };
 
-/* Sets kind and message. Always returns false, so `return err_set(...)` reads well. */
-bool err_set(struct err *err, enum err_kind kind, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+/*
+ * Sets kind and message: trailing newlines are dropped, a text too long is cut
+ * and ends in "...". Arguments may point into err->msg. Always returns false, so
+ * `return err_set(...)` reads well.
+ */
+bool err_set(struct err *err, enum err_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Prefixes "context: " to the message; keeps the kind. Always returns false. */
 bool err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

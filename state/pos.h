@@ -18,8 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct { uint64_t v; } lsn_t; /* byte position in the WAL; 0 = none */
-typedef struct { uint64_t v; } xid_t; /* top-level transaction id widened to 64 bits; 0 = none */
+typedef struct {
+	uint64_t v;
+} lsn_t; /* byte position in the WAL; 0 = none */
+typedef struct {
+	uint64_t v;
+} xid_t; /* top-level transaction id widened to 64 bits; 0 = none */
 
 #define LSN(x) ((lsn_t){(uint64_t)(x)})
 #define XID(x) ((xid_t){(uint64_t)(x)})
@@ -31,16 +35,16 @@ struct pos {
 };
 
 #define POS_ORDINAL_MAX ((UINT64_C(1) << 48) - 1)
-#define POS_SIZE 16 /* bytes of an encoded position; memcmp order is pos_cmp order */
+#define POS_SIZE        16 /* bytes of an encoded position; memcmp order is pos_cmp order */
 
 /* Lowest position: what an absent key compares as. */
 #define POS_NONE ((struct pos){0, {0}, 0})
 
-int pos_cmp(struct pos a, struct pos b); /* <0, 0, >0 */
+int pos_cmp(struct pos a, struct pos b);              /* <0, 0, >0 */
 void pos_encode(struct pos p, uint8_t out[POS_SIZE]); /* epoch 2, lsn 8, ordinal 6; big-endian */
 struct pos pos_decode(const uint8_t in[POS_SIZE]);
 
-#define LSN_TEXT_SIZE 18 /* "FFFFFFFF/FFFFFFFF" and NUL */
+#define LSN_TEXT_SIZE 18                                    /* "FFFFFFFF/FFFFFFFF" and NUL */
 const char *lsn_format(lsn_t lsn, char out[LSN_TEXT_SIZE]); /* PostgreSQL's "X/X"; returns out */
 bool lsn_parse(const char *text, lsn_t *out);               /* false: not an LSN */
 

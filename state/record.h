@@ -47,23 +47,30 @@ bool table_record_is_live(const struct table_record *t);
 
 /* ---- runs ---- */
 
-enum run_state { RUN_COPYING = 1, RUN_SWEEPING = 2, RUN_DONE = 3, RUN_FAILED = 4, RUN_STOPPED = 5, RUN_PAUSED = 6 };
+enum run_state {
+	RUN_COPYING = 1,
+	RUN_SWEEPING = 2,
+	RUN_DONE = 3,
+	RUN_FAILED = 4,
+	RUN_STOPPED = 5,
+	RUN_PAUSED = 6
+};
 enum run_kind { RUN_INITIAL = 1, RUN_RESNAPSHOT = 2, RUN_SCHEMA = 3, RUN_RESYNC = 4 };
 
 struct run_record {
 	uint64_t id; /* 1, 2, 3 ... */
 	uint32_t table_id;
-	uint8_t kind;         /* enum run_kind */
-	uint8_t state;        /* enum run_state */
-	bool sweep;           /* look for ghosts after the last chunk */
+	uint8_t kind;          /* enum run_kind */
+	uint8_t state;         /* enum run_state */
+	bool sweep;            /* look for ghosts after the last chunk */
 	const char *requester; /* "run", "schema change", ... */
-	const char *gate;     /* pg_snapshot text a chunk's snapshot must cover, or "" (DESIGN 5, first attach) */
-	struct slice cursor;  /* key texts of the last row read: blobs, one per key column; empty = start */
+	const char *gate;    /* pg_snapshot text a chunk's snapshot must cover, or "" (DESIGN 5, first attach) */
+	struct slice cursor; /* key texts of the last row read: blobs, one per key column; empty = start */
 	struct slice sweep_cursor; /* encoded row key up to which suspects were checked; empty = start */
 	const char *first_snapshot, *last_snapshot; /* pg_snapshot text, "" = none yet */
-	struct pos lowest_bound; /* lowest B so far; POS_NONE = none yet */
-	lsn_t last_high;         /* H of the last closed chunk */
-	struct pos accepted;     /* position when accepted */
+	struct pos lowest_bound;                    /* lowest B so far; POS_NONE = none yet */
+	lsn_t last_high;                            /* H of the last closed chunk */
+	struct pos accepted;                        /* position when accepted */
 	uint64_t rows_read, rows_written, rows_same, rows_superseded, rows_newer, rows_filled, rows_swept, chunks;
 	int64_t started_us, ended_us; /* microseconds since 1970, 0 = not yet */
 	void *memory;
@@ -79,10 +86,10 @@ bool run_record_is_open(const struct run_record *r);
 
 struct checkpoint {
 	uint16_t epoch;
-	lsn_t lsn;             /* where streaming resumes: Commit.end_lsn, or an idle walEnd */
-	lsn_t commit_lsn;      /* commit LSN of the last transaction applied; 0 = none */
+	lsn_t lsn;              /* where streaming resumes: Commit.end_lsn, or an idle walEnd */
+	lsn_t commit_lsn;       /* commit LSN of the last transaction applied; 0 = none */
 	int64_t commit_time_us; /* its commit time, microseconds since 1970 UTC; 0 = none */
-	int64_t written_us;    /* our clock when committed */
+	int64_t written_us;     /* our clock when committed */
 };
 
 void checkpoint_encode(const struct checkpoint *c, struct buf *out);
@@ -92,7 +99,7 @@ struct lineage {
 	uint64_t system_id;
 	uint32_t timeline;
 	const char *slot, *publication;
-	const char *source; /* host, port and database as shown to people; no secret */
+	const char *source;      /* host, port and database as shown to people; no secret */
 	uint32_t source_version; /* server_version_num */
 	void *memory;
 };

@@ -6,7 +6,8 @@
  *   bytes 1-16    position (pos.h)
  *   varint        schema version                   not in a marker
  *   8 bytes       born: xid that made it incomplete  if ROW_DOUBT
- *   ceil(n/8)     bitmap of columns in doubt         if ROW_DOUBT, n = columns of the version
+ *   ceil(n/8)     bitmap of columns in doubt         if ROW_DOUBT, n = columns of the version;
+ *                                                    column i is bit i%8 (lowest first) of byte i/8
  *   blob          full key                           if ROW_LONG_KEY
  *   columns       for each: varint code, then bytes: 0 NULL, 1 absent, n+2 a text of n bytes
  *
@@ -25,17 +26,17 @@
 #include "state/pos.h"
 
 enum {
-	ROW_DELETED = 1 << 0,  /* delete marker: no version, no columns */
-	ROW_DOUBT = 1 << 1,    /* incomplete */
+	ROW_DELETED = 1 << 0, /* delete marker: no version, no columns */
+	ROW_DOUBT = 1 << 1,   /* incomplete */
 	ROW_LONG_KEY = 1 << 2,
-	ROW_HIDDEN = 1 << 3    /* some column is absent; only with ROW_DOUBT */
+	ROW_HIDDEN = 1 << 3 /* some column is absent; only with ROW_DOUBT */
 };
 
 enum cell_kind { CELL_NULL, CELL_ABSENT, CELL_TEXT };
 
 struct cell {
 	enum cell_kind kind;
-	bool doubt;       /* always true for CELL_ABSENT */
+	bool doubt;        /* always true for CELL_ABSENT */
 	struct slice text; /* CELL_TEXT only */
 };
 
@@ -44,7 +45,7 @@ struct cell {
  * cell in doubt makes it ROW_DOUBT with `born`. full_key.n > 0 makes it ROW_LONG_KEY.
  */
 void row_encode(struct buf *out, struct pos pos, uint32_t version, xid_t born, struct slice full_key,
-                const struct cell *cells, size_t ncells);
+				const struct cell *cells, size_t ncells);
 /* An upper bound of what row_encode appends, to reserve room. */
 size_t row_encoded_max(struct slice full_key, const struct cell *cells, size_t ncells);
 void row_encode_marker(struct buf *out, struct pos pos, struct slice full_key);
@@ -56,18 +57,19 @@ void row_stamp(uint8_t *entry, struct pos pos);
 struct row_head {
 	uint8_t flags;
 	struct pos pos;
-	uint32_t version;     /* 0 for a marker */
-	xid_t born;           /* 0 unless ROW_DOUBT */
-	struct slice doubt;   /* bitmap; empty unless ROW_DOUBT */
-	struct slice full_key;
-	struct slice columns; /* the rest */
+	uint32_t version;      /* 1, 2, 3 ...; 0 for a marker */
+	xid_t born;            /* 0 unless ROW_DOUBT */
+	struct slice doubt;    /* bitmap; empty unless ROW_DOUBT */
+	struct slice full_key; /* empty unless ROW_LONG_KEY */
+	struct slice columns;  /* the rest */
 };
 
 uint32_t row_version(struct slice entry); /* 0: marker or damaged */
 /* ncolumns: of the entry's version (row_version); ignored for a marker. ERR_CORRUPT on damage. */
 bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err);
-/* Decodes all columns into cells[ncolumns]; texts point into entry. */
-bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells, struct err *err);
+/* Decodes all columns into cells[ncolumns]; texts point into entry. A marker leaves cells as they are. */
+bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
+				struct err *err);
 
 /* Flags and position alone; false when shorter than that. */
 bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos);
