@@ -1,0 +1,277 @@
+#include "reader/attach.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/lineage.h"
+#include "reader/log.h"
+
+/* ---- what the server can do ---- */
+
+static bool check_settings(const PGresult *r, struct err *err)
+{
+	const char *wal_level = PQgetvalue(r, 0, 0), *encoding = PQgetvalue(r, 0, 1);
+	if (PQgetvalue(r, 0, 2)[0] == 't')
+		return err_set(err, ERR_CONFIG, "the server is a standby: name the primary in --source");
+	if (strcmp(wal_level, "logical") != 0)
+		return err_set(err, ERR_CONFIG, "the server's wal_level is %s and has to be logical: run ALTER SYSTEM SET wal_level = 'logical' "
+		               "and restart the server", wal_level);
+	if (strcmp(encoding, "SQL_ASCII") == 0)
+		return err_set(err, ERR_CONFIG, "the database's encoding is SQL_ASCII, which does not say what its bytes mean: a copy needs a "
+		               "database with a real encoding, such as UTF8");
+	if (PQgetvalue(r, 0, 3)[0] != 't')
+		return err_set(err, ERR_CONFIG, "role %s may not replicate: run ALTER ROLE ... REPLICATION", PQgetvalue(r, 0, 4));
+	return true;
+}
+
+static bool check_server(struct attachment *a, struct err *err)
+{
+	static const char sql[] =
+	    "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(),"
+	    " (SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user), pg_catalog.quote_ident(current_user)";
+	PGresult *r = NULL;
+	a->server_version = (uint32_t)PQserverVersion(pgconn_pg(a->sql));
+	if (a->server_version < 140000)
+		return err_set(err, ERR_CONFIG, "the server is PostgreSQL %u, and version 14 or newer is needed", a->server_version / 10000);
+	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err))
+		return false;
+	bool good = check_settings(r, err);
+	PQclear(r);
+	return good;
+}
+
+static bool identify(struct attachment *a, struct server_state *s, struct err *err)
+{
+	PGresult *r = NULL;
+	if (!pgconn_query(a->repl, "IDENTIFY_SYSTEM", 0, NULL, &r, err))
+		return false;
+	bool good = PQntuples(r) == 1 && PQnfields(r) >= 3 && lsn_parse(PQgetvalue(r, 0, 2), &s->position);
+	if (good) {
+		s->system_id = a->system_id = strtoull(PQgetvalue(r, 0, 0), NULL, 10);
+		s->timeline = a->timeline = (uint32_t)strtoul(PQgetvalue(r, 0, 1), NULL, 10);
+	}
+	PQclear(r);
+	return good || err_set(err, ERR_PROTOCOL, "IDENTIFY_SYSTEM: the answer is not understood");
+}
+
+static bool read_history(struct attachment *a, char **out, struct err *err)
+{
+	char sql[64];
+	PGresult *r = NULL;
+	snprintf(sql, sizeof sql, "TIMELINE_HISTORY %u", a->timeline);
+	if (!pgconn_query(a->repl, sql, 0, NULL, &r, err))
+		return err_wrap(err, "%s", sql);
+	*out = PQntuples(r) == 1 && PQnfields(r) == 2 ? strdup(PQgetvalue(r, 0, 1)) : NULL;
+	PQclear(r);
+	return true;
+}
+
+static bool check_lineage(struct attachment *a, const struct stored *stored, struct server_state *s, struct err *err)
+{
+	char *history = NULL;
+	if (stored->fresh)
+		return true;
+	if (a->timeline > stored->lineage.timeline && a->timeline > 1 && !read_history(a, &history, err))
+		return false;
+	s->history = history;
+	bool good = lineage_gate(&stored->lineage, &stored->checkpoint, s, err);
+	s->history = NULL;
+	free(history);
+	return good;
+}
+
+/* ---- tables and publication ---- */
+
+static bool refuse_tables(const struct attach_config *config, const struct source_tables *t, struct err *err)
+{
+	size_t usable = 0, refused = 0;
+	const char *first = NULL;
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->v[i].refusal == NULL) {
+			usable++;
+			continue;
+		}
+		refused++;
+		if (first == NULL)
+			first = t->v[i].refusal;
+		if (config->skip_unsupported)
+			log_warn("table is skipped", KV_S("reason", t->v[i].refusal), KV_END);
+		else if (refused > 1)
+			log_error("table cannot be replicated", KV_S("reason", t->v[i].refusal), KV_END);
+	}
+	if (refused > 0 && !config->skip_unsupported)
+		return err_set(err, ERR_CONFIG, "table %s; or leave %s out with --tables, or with --skip-unsupported", first,
+		               refused > 1 ? "those that are refused" : "it");
+	if (usable == 0)
+		return err_set(err, ERR_CONFIG, "there is no table to replicate: create one with a primary key, or name some with --tables");
+	return true;
+}
+
+/* Tables that the store follows but --tables names no more. */
+static uint32_t *left_oids(const struct stored *stored, const struct source_tables *t, size_t *n)
+{
+	uint32_t *oids = calloc(stored->ntables + 1, sizeof *oids);
+	*n = 0;
+	for (size_t i = 0; oids != NULL && i < stored->ntables; i++)
+		if (stored->tables[i].state != TABLE_LEFT && source_tables_find(t, stored->tables[i].oid) == NULL)
+			oids[(*n)++] = stored->tables[i].oid;
+	return oids;
+}
+
+static bool check_slot_use(const struct attach_config *config, const struct stored *stored, const struct slot_state *slot,
+                           bool has_publication, struct err *err)
+{
+	if (slot->exists && (!slot->logical || !slot->ours_to_use))
+		return err_set(err, ERR_CONFIG, "slot %s is not a pgoutput slot of this database: choose another name with --slot", config->slot);
+	if (slot->exists && stored->fresh && slot->lost)
+		return err_set(err, ERR_GAP, "slot %s was invalidated (%s): drop it with SELECT pg_drop_replication_slot('%s') and start again",
+		               config->slot, slot->why_lost, config->slot);
+	/* A slot decodes with the catalogs of its time: a publication made after it does not exist for it. */
+	if (slot->exists && !has_publication)
+		return err_set(err, ERR_GAP, "slot %s exists but publication %s does not, so changes in between cannot be decoded: drop the slot with "
+		               "SELECT pg_drop_replication_slot('%s') and start over with an empty --store directory", config->slot,
+		               config->publication, config->slot);
+	return true;
+}
+
+/* ---- the slot ---- */
+
+static void report_wait(void *ctx, int64_t waited_us)
+{
+	const char *slot = ctx;
+	if (waited_us / 1000000 % 10 == 3)
+		log_info("slot is waiting for older transactions to end; SELECT * FROM pg_stat_activity WHERE backend_xid IS NOT NULL shows them",
+		         KV_S("slot", slot), KV_I("waited_s", waited_us / 1000000), KV_END);
+}
+
+static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
+{
+	PGresult *r = NULL;
+	char *literal = quote_literal(name), *sql = NULL;
+	bool good = false;
+	if (asprintf(&sql, "SET TRANSACTION SNAPSHOT %s", literal) < 0)
+		sql = NULL;
+	if (sql == NULL || !pgconn_query(a->sql, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", 0, NULL, &r, err))
+		goto out;
+	PQclear(r);
+	r = NULL;
+	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err))
+		goto out;
+	PQclear(r);
+	r = NULL;
+	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) || !pgconn_query(a->sql, "COMMIT", 0, NULL, &r, err))
+		goto out;
+	good = a->gate != NULL;
+out:
+	PQclear(r);
+	free(sql);
+	free(literal);
+	return good;
+}
+
+/*
+ * The exported snapshot sees every transaction that committed before the
+ * slot's start, also those that other sessions do not see yet.
+ */
+static bool create_slot(struct attachment *a, const struct attach_config *config, struct err *err)
+{
+	PGresult *r = NULL;
+	char *id = quote_identifier(config->slot), *sql = NULL;
+	bool good = false;
+	if (asprintf(&sql, "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput EXPORT_SNAPSHOT", id) < 0)
+		sql = NULL;
+	pgconn_on_wait(a->repl, report_wait, (char *)(uintptr_t)config->slot);
+	if (sql == NULL || !pgconn_query(a->repl, sql, 0, NULL, &r, err)) {
+		err_wrap(err, "creating slot %s", config->slot);
+		goto out;
+	}
+	if (PQntuples(r) != 1 || PQnfields(r) != 4 || !lsn_parse(PQgetvalue(r, 0, 1), &a->start)) {
+		err_set(err, ERR_PROTOCOL, "CREATE_REPLICATION_SLOT: the answer is not understood");
+		goto out;
+	}
+	a->slot_created = true;
+	good = import_snapshot(a, PQgetvalue(r, 0, 2), err);
+	if (good)
+		log_info("slot created", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
+out:
+	pgconn_on_wait(a->repl, NULL, NULL);
+	PQclear(r);
+	free(sql);
+	free(id);
+	return good;
+}
+
+/* "Sees every transaction below the next xid": covered once all that run now have ended. */
+static bool gate_of_now(struct attachment *a, char **out, struct err *err)
+{
+	return catalog_ask_text(a->sql, "SELECT pg_catalog.format('%s:%s:', x, x) FROM pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) x",
+	                        out, err);
+}
+
+static bool read_xid(struct attachment *a, struct err *err)
+{
+	char *text = NULL;
+	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())", &text, err))
+		return false;
+	a->xid_near = XID(text != NULL ? strtoull(text, NULL, 10) : 0);
+	free(text);
+	return a->xid_near.v != 0 || err_set(err, ERR_PROTOCOL, "the server's transaction id is not understood");
+}
+
+static bool take_slot(struct attachment *a, const struct attach_config *config, const struct stored *stored,
+                      const struct slot_state *slot, struct err *err)
+{
+	if (!slot->exists)
+		return create_slot(a, config, err);
+	a->start = stored->fresh ? slot->confirmed_flush : stored->checkpoint.lsn;
+	if (!stored->fresh)
+		return true;
+	log_warn("slot exists already; taking it over", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
+	return gate_of_now(a, &a->gate, err);
+}
+
+static bool prepare(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+{
+	struct server_state server = {.slot = config->slot};
+	bool has_publication, created;
+	size_t nleft;
+	if (!check_server(a, err) || !identify(a, &server, err) || !catalog_read_slot(a->sql, config->slot, &server.slot_state, err) ||
+	    !check_lineage(a, stored, &server, err) || !catalog_has_publication(a->sql, config->publication, &has_publication, err) ||
+	    !check_slot_use(config, stored, &server.slot_state, has_publication, err) ||
+	    !catalog_read_tables(a->sql, config->tables, &a->tables, err) || !refuse_tables(config, &a->tables, err))
+		return false;
+	uint32_t *left = left_oids(stored, &a->tables, &nleft);
+	a->added = calloc(a->tables.n + 1, sizeof *a->added);
+	bool good = left != NULL && a->added != NULL &&
+	            catalog_ensure_publication(a->sql, config->publication, &a->tables, left, nleft, &created, a->added, err);
+	free(left);
+	if (!good)
+		return false;
+	/* Changes of an added table that were written before now are not published: whoever wrote them must have ended. */
+	if (!gate_of_now(a, &a->added_gate, err))
+		return false;
+	return take_slot(a, config, stored, &server.slot_state, err) && read_xid(a, err);
+}
+
+bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err)
+{
+	*out = (struct attachment){.sql = NULL};
+	if (pgconn_open(l, config->source, false, &out->sql, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
+	    prepare(out, config, stored, err))
+		return true;
+	attachment_finish(out);
+	return false;
+}
+
+void attachment_finish(struct attachment *a)
+{
+	pgconn_close(a->sql);
+	pgconn_close(a->repl);
+	source_tables_free(&a->tables);
+	free(a->gate);
+	free(a->added_gate);
+	free(a->added);
+	*a = (struct attachment){.sql = NULL};
+}

@@ -1,0 +1,39 @@
+/*
+ * reader/attach.h - from two connection strings to a slot that may be
+ * streamed: connect, check that the server can do it, the lineage gate,
+ * tables, publication, slot. Everything that can be refused is refused before
+ * anything is created on the server.
+ */
+#ifndef READER_ATTACH_H
+#define READER_ATTACH_H
+
+#include "reader/catalog.h"
+#include "reader/stored.h"
+
+struct attach_config {
+	const char *source; /* conninfo; may hold secrets */
+	const char *slot, *publication;
+	const struct name_patterns *tables;
+	bool skip_unsupported;
+};
+
+struct attachment {
+	struct pgconn *sql, *repl; /* repl is ready for START_REPLICATION */
+	uint64_t system_id;
+	uint32_t timeline;
+	uint32_t server_version;
+	struct source_tables tables;
+	lsn_t start;      /* where to stream from: the checkpoint, or the slot's start when the store is fresh */
+	bool slot_created;
+	xid_t xid_near;   /* a recent 64-bit xid */
+	/* pg_snapshot texts that a chunk's snapshot must cover (DESIGN 5, first attach). */
+	char *gate;       /* for tables that start with the slot (fresh store) */
+	char *added_gate; /* for tables that came into the publication now; NULL when none did */
+	bool *added;      /* parallel to tables.v: came into the publication now */
+};
+
+/* stored decides what the gate compares with; it is not changed. */
+bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err);
+void attachment_finish(struct attachment *a); /* closes the connections; accepts zeroed memory */
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * reader/catalog.h - what the source's catalogs say about tables: columns, the
+ * key a copy can go by, and what stands in the way; publication and slot.
+ *
+ * Straight-line questions on an SQL connection outside of pipeline mode.
+ */
+#ifndef READER_CATALOG_H
+#define READER_CATALOG_H
+
+#include "reader/names.h"
+#include "reader/pgconn.h"
+#include "state/pos.h"
+#include "state/schema.h"
+
+struct source_table {
+	uint32_t oid;
+	char *schema_name, *table_name;
+	char *display;         /* schema.table, quoted where SQL needs it */
+	char *from_sql;        /* ONLY "schema"."table" */
+	struct schema *schema; /* table_id and version 0; NULL when refused */
+	char *filter_sql;      /* publication row filter, or NULL */
+	char *refusal;         /* why it cannot be replicated and the SQL that changes that; NULL = it can */
+	int64_t rows_estimate; /* planner's idea; -1 = never analysed */
+};
+
+struct source_tables {
+	struct source_table *v;
+	size_t n;
+	lsn_t read_at; /* a WAL position not before any DDL that these entries show */
+};
+
+/*
+ * Every ordinary and partitioned table that a pattern matches, refusals
+ * included. A pattern without a match is ERR_CONFIG naming it.
+ */
+bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, struct source_tables *out, struct err *err);
+void source_tables_free(struct source_tables *t); /* accepts zeroed memory */
+const struct source_table *source_tables_find(const struct source_tables *t, uint32_t oid);
+
+/*
+ * Makes sure that the publication exists, publishes every kind of change, and
+ * has all tables of t that are not refused; creates or extends it when needed.
+ * *created tells that it was created; added[i], parallel to t, that the table was not in it before. Row
+ * filters of an existing publication are taken over into t; column lists are refused. Tables of ours that are published but not in t any more are
+ * taken out (drop_oids).
+ */
+bool catalog_ensure_publication(struct pgconn *c, const char *publication, struct source_tables *t,
+                                const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added, struct err *err);
+/* Whether the publication exists. */
+bool catalog_has_publication(struct pgconn *c, const char *publication, bool *out, struct err *err);
+
+/* ---- the slot ---- */
+struct slot_state {
+	bool exists, active, logical, lost, ours_to_use; /* ours_to_use: pgoutput and this database */
+	int active_pid;
+	lsn_t confirmed_flush;
+	char why_lost[128]; /* wal_status / invalidation_reason */
+};
+bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *out, struct err *err);
+
+/* schema.table as people write it, quoted where needed; caller frees. */
+char *display_name(const char *schema_name, const char *table_name);
+
+/* One-row, one-column question answered as text (malloc'd; NULL for SQL NULL or no row). */
+bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err *err);
+
+#endif

@@ -1,0 +1,403 @@
+#include "reader/changes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+/* Beyond this a batch is pushed even mid-transaction, so that the apply thread starts early. */
+#define BATCH_BYTES (256 * 1024)
+
+struct table {
+	struct relation rel;
+	struct table_record record; /* strings are ours */
+	char *schema_name, *table_name;
+	lsn_t shape_lsn;
+	bool reshaped; /* by the open transaction */
+	UT_hash_handle hh;
+};
+
+struct transaction {
+	bool open, skip, changed;
+	xid_t xid;
+	lsn_t commit_lsn;
+	uint64_t ordinal;
+};
+
+struct changes {
+	struct changes_config config;
+	struct changes_sink sink;
+	struct copier *copier;
+	struct table *by_oid;
+	struct transaction tx;
+	struct batch *batch;
+	lsn_t received, stored;
+	int64_t commit_time_us;
+	uint64_t count;
+	struct buf row;
+	struct encoded_key key, old_key;
+	struct pgo_scratch scratch;
+};
+
+struct changes *changes_create(const struct changes_config *config, struct changes_sink sink)
+{
+	struct changes *ch = calloc(1, sizeof *ch);
+	if (ch == NULL)
+		abort();
+	ch->config = *config;
+	ch->sink = sink;
+	ch->received = ch->stored = config->checkpoint;
+	return ch;
+}
+
+void changes_destroy(struct changes *ch)
+{
+	struct table *t, *next;
+	if (ch == NULL)
+		return;
+	HASH_ITER(hh, ch->by_oid, t, next) {
+		HASH_DEL(ch->by_oid, t);
+		relation_finish(&t->rel);
+		free(t->schema_name);
+		free(t->table_name);
+		free(t);
+	}
+	batch_destroy(ch->batch);
+	buf_finish(&ch->row);
+	buf_finish(&ch->key.full);
+	buf_finish(&ch->old_key.full);
+	free(ch);
+}
+
+void changes_set_copier(struct changes *ch, struct copier *copier)
+{
+	ch->copier = copier;
+}
+
+void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn)
+{
+	struct table *t = calloc(1, sizeof *t);
+	struct buf display = {0};
+	if (t == NULL)
+		abort();
+	t->schema_name = strdup(record->schema_name);
+	t->table_name = strdup(record->table_name);
+	t->record = (struct table_record){.id = record->id, .oid = record->oid, .state = record->state,
+	                                  .schema_name = t->schema_name, .table_name = t->table_name};
+	names_put(&display, record->schema_name, record->table_name);
+	buf_put_u8(&display, 0);
+	t->rel = (struct relation){.oid = record->oid, .table_id = record->id, .display = (char *)display.p};
+	relation_set_schema(&t->rel, schema_copy(schema));
+	t->shape_lsn = shape_lsn;
+	HASH_ADD(hh, ch->by_oid, rel.oid, sizeof t->rel.oid, t);
+}
+
+static struct table *find_table(struct changes *ch, uint32_t oid)
+{
+	struct table *t = NULL;
+	HASH_FIND(hh, ch->by_oid, &oid, sizeof oid, t);
+	return t;
+}
+
+static const struct table *find_by_id(const struct changes *ch, uint32_t table_id)
+{
+	for (const struct table *t = ch->by_oid; t != NULL; t = t->hh.next)
+		if (t->rel.table_id == table_id)
+			return t;
+	return NULL;
+}
+
+const struct schema *changes_schema(const struct changes *ch, uint32_t table_id)
+{
+	const struct table *t = find_by_id(ch, table_id);
+	return t != NULL ? t->rel.schema : NULL;
+}
+
+const char *changes_table_display(const struct changes *ch, uint32_t table_id)
+{
+	const struct table *t = find_by_id(ch, table_id);
+	return t != NULL ? t->rel.display : "?";
+}
+
+/* ---- batches ---- */
+
+void changes_flush(struct changes *ch)
+{
+	struct batch *b = ch->batch;
+	ch->batch = NULL;
+	if (b != NULL)
+		ch->sink.push(ch->sink.ctx, b);
+}
+
+void changes_emit(struct changes *ch, struct batch *b)
+{
+	changes_flush(ch);
+	ch->sink.push(ch->sink.ctx, b);
+}
+
+static struct batch *batch(struct changes *ch)
+{
+	if (ch->batch != NULL && batch_bytes(ch->batch) > BATCH_BYTES)
+		changes_flush(ch);
+	if (ch->batch == NULL)
+		ch->batch = batch_create();
+	return ch->batch;
+}
+
+static struct slice keep(struct batch *b, const void *p, size_t n)
+{
+	return (struct slice){arena_copy(&b->arena, p, n), n};
+}
+
+/* ---- transactions ---- */
+
+static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *err)
+{
+	if (ch->tx.open)
+		return err_set(err, ERR_PROTOCOL, "a transaction began inside another");
+	xid_t xid = xid_widen(m->u.begin.xid, ch->config.xid_near);
+	if (xid.v > ch->config.xid_near.v)
+		ch->config.xid_near = xid;
+	ch->tx = (struct transaction){.open = true, .xid = xid, .commit_lsn = m->u.begin.commit_lsn};
+	ch->tx.skip = m->u.begin.commit_lsn.v < ch->config.checkpoint.v;
+	if (!ch->tx.skip)
+		copier_stream_begin(ch->copier, xid, ch->tx.commit_lsn);
+	return true;
+}
+
+static void announce_reshaped(struct changes *ch)
+{
+	for (struct table *t = ch->by_oid; t != NULL; t = t->hh.next) {
+		if (!t->reshaped)
+			continue;
+		t->reshaped = false;
+		ch->sink.reshaped(ch->sink.ctx, t->rel.table_id);
+	}
+}
+
+static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
+{
+	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
+		return err_set(err, ERR_PROTOCOL, "a commit that belongs to no open transaction");
+	bool skip = ch->tx.skip;
+	if (!skip) {
+		struct op *op = batch_add(batch(ch), OP_COMMIT);
+		op->flags = ch->tx.changed ? OP_F_CHANGES : 0;
+		op->pos = (struct pos){ch->config.epoch, ch->tx.commit_lsn, 0};
+		op->u.commit.lsn = m->u.commit.end_lsn;
+		op->u.commit.xid = ch->tx.xid;
+		op->u.commit.time_us = m->u.commit.commit_time_us;
+		ch->stored = m->u.commit.end_lsn;
+		ch->commit_time_us = m->u.commit.commit_time_us;
+	}
+	ch->tx = (struct transaction){.open = false};
+	if (skip)
+		return true;
+	if (ch->received.v < m->u.commit.end_lsn.v)
+		ch->received = m->u.commit.end_lsn;
+	copier_stream_commit(ch->copier, m->u.commit.end_lsn);
+	announce_reshaped(ch);
+	return true;
+}
+
+void changes_position(struct changes *ch, lsn_t wal_end)
+{
+	/* Right after the start it can step back. */
+	if (wal_end.v <= ch->received.v)
+		return;
+	ch->received = wal_end;
+	copier_stream_position(ch->copier, wal_end);
+}
+
+bool changes_store_position(struct changes *ch)
+{
+	if (ch->tx.open || ch->received.v <= ch->stored.v)
+		return false;
+	struct op *op = batch_add(batch(ch), OP_POSITION);
+	op->pos.epoch = ch->config.epoch;
+	op->u.commit.lsn = ch->stored = ch->received;
+	changes_flush(ch);
+	return true;
+}
+
+bool changes_in_transaction(const struct changes *ch)
+{
+	return ch->tx.open;
+}
+
+lsn_t changes_received(const struct changes *ch)
+{
+	return ch->received;
+}
+
+int64_t changes_commit_time_us(const struct changes *ch)
+{
+	return ch->commit_time_us;
+}
+
+uint64_t changes_count(const struct changes *ch)
+{
+	return ch->count;
+}
+
+/* ---- relations ---- */
+
+/*
+ * The wire shows a shape that the catalog did not have yet when we read it:
+ * the table was altered. Rows from here on have the new shape; older ones get
+ * it from a run over the table, and until that is done it is not live.
+ */
+static bool reshape(struct changes *ch, struct table *t, const struct pgo_msg *m, struct err *err)
+{
+	struct schema *next = relation_schema_from_wire(&t->rel, m, err);
+	if (next == NULL)
+		return false;
+	relation_set_schema(&t->rel, next);
+	t->shape_lsn = ch->tx.commit_lsn;
+	t->reshaped = true;
+	t->record.state = TABLE_COPYING;
+	t->record.schema_version = next->version;
+	batch_add_schema(batch(ch), next);
+	batch_add_table(batch(ch), &t->record);
+	return true;
+}
+
+static bool take_relation(struct changes *ch, const struct pgo_msg *m, struct err *err)
+{
+	struct table *t = find_table(ch, m->u.relation.oid);
+	if (t == NULL)
+		return true;
+	/* Sent once a session: a skipped transaction's Relation message holds for the ones behind it. */
+	bool known = ch->tx.skip || ch->tx.commit_lsn.v < t->shape_lsn.v;
+	if (!known && !relation_wire_is_schema(&t->rel, m) && !reshape(ch, t, m, err))
+		return false;
+	return relation_set_wire(&t->rel, m, err);
+}
+
+/* ---- changes ---- */
+
+static struct pos next_pos(struct changes *ch)
+{
+	return (struct pos){ch->config.epoch, ch->tx.commit_lsn, ++ch->tx.ordinal};
+}
+
+static void add_key(struct changes *ch, struct op *op, const struct table *t, const struct encoded_key *key)
+{
+	op->table_id = t->rel.table_id;
+	op->key = keep(ch->batch, key->bytes, key->n);
+	op->flags = key->is_long ? OP_F_LONG_KEY : 0;
+}
+
+static void add_delete(struct changes *ch, const struct table *t, const struct encoded_key *key)
+{
+	struct op *op = batch_add(batch(ch), OP_DELETE);
+	add_key(ch, op, t, key);
+	op->pos = next_pos(ch);
+	if (key->is_long) {
+		op->body = arena_copy(&ch->batch->arena, key->full.p, key->full.n);
+		op->body_len = key->full.n;
+	}
+	copier_stream_change(ch->copier, t->rel.table_id, op->key);
+}
+
+/* src: where unchanged values come from, NULL for an insert. */
+static bool add_upsert(struct changes *ch, const struct table *t, const struct pgo_msg *m, const struct encoded_key *src, struct err *err)
+{
+	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
+	struct pos pos = next_pos(ch);
+	bool partial;
+	buf_reset(&ch->row);
+	if (!relation_row(&t->rel, &m->u.change.new_tuple, old, m->u.change.old_kind == 'O', pos, ch->tx.xid, &ch->key, &ch->row, &partial, err))
+		return false;
+	struct op *op = batch_add(batch(ch), OP_UPSERT);
+	add_key(ch, op, t, &ch->key);
+	op->pos = pos;
+	op->body = arena_copy(&ch->batch->arena, ch->row.p, ch->row.n);
+	op->body_len = ch->row.n;
+	if (src != NULL && partial)
+		op->src_key = keep(ch->batch, src->bytes, src->n);
+	copier_stream_change(ch->copier, t->rel.table_id, op->key);
+	return true;
+}
+
+static bool same_key(const struct encoded_key *a, const struct encoded_key *b)
+{
+	return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+}
+
+static bool take_update(struct changes *ch, const struct table *t, const struct pgo_msg *m, struct err *err)
+{
+	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
+	if (!relation_key(&t->rel, &m->u.change.new_tuple, old, &ch->key, err))
+		return false;
+	if (old == NULL)
+		return add_upsert(ch, t, m, &ch->key, err);
+	if (!relation_key(&t->rel, old, &m->u.change.new_tuple, &ch->old_key, err))
+		return false;
+	if (same_key(&ch->key, &ch->old_key))
+		return add_upsert(ch, t, m, &ch->key, err);
+	/* The new key first: unchanged values are read from the entry that the old key still has. */
+	if (!add_upsert(ch, t, m, &ch->old_key, err))
+		return false;
+	add_delete(ch, t, &ch->old_key);
+	return true;
+}
+
+static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err *err)
+{
+	struct table *t = find_table(ch, m->u.change.oid);
+	if (ch->tx.skip || t == NULL)
+		return true;
+	if (!ch->tx.open)
+		return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
+	ch->tx.changed = true;
+	ch->count++;
+	if (m->kind == PGO_UPDATE)
+		return take_update(ch, t, m, err);
+	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
+	if (!relation_key(&t->rel, tuple, NULL, &ch->key, err))
+		return false;
+	if (m->kind == PGO_INSERT)
+		return add_upsert(ch, t, m, NULL, err);
+	add_delete(ch, t, &ch->key);
+	return true;
+}
+
+static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct err *err)
+{
+	if (ch->tx.skip)
+		return true;
+	if (!ch->tx.open)
+		return err_set(err, ERR_PROTOCOL, "a TRUNCATE outside of a transaction");
+	for (uint32_t i = 0; i < m->u.truncate.n; i++) {
+		const struct table *t = find_table(ch, m->u.truncate.oids[i]);
+		if (t == NULL)
+			continue;
+		struct op *op = batch_add(batch(ch), OP_TRUNCATE);
+		op->table_id = t->rel.table_id;
+		op->pos = next_pos(ch);
+		ch->tx.changed = true;
+		copier_stream_truncate(ch->copier, t->rel.table_id);
+	}
+	return true;
+}
+
+bool changes_message(struct changes *ch, struct slice payload, struct err *err)
+{
+	struct pgo_msg m;
+	if (!pgo_decode(payload, &ch->scratch, &m, err))
+		return false;
+	switch (m.kind) {
+	case PGO_BEGIN: return take_begin(ch, &m, err);
+	case PGO_COMMIT: return take_commit(ch, &m, err);
+	case PGO_RELATION: return take_relation(ch, &m, err);
+	case PGO_INSERT:
+	case PGO_UPDATE:
+	case PGO_DELETE: return take_change(ch, &m, err);
+	case PGO_TRUNCATE: return take_truncate(ch, &m, err);
+	case PGO_ORIGIN:
+	case PGO_TYPE:
+	case PGO_MESSAGE: return true;
+	}
+	return err_set(err, ERR_PROTOCOL, "a message of unknown kind");
+}

@@ -1,0 +1,63 @@
+/*
+ * reader/changes.h - the stream's messages as operations: follows transactions
+ * and relations, gives every change its position, tells the copier of each
+ * changed key, and collects operations in batches.
+ *
+ *     stream -> changes_message() -> copier (supersede, close windows)
+ *                                 -> batch -> sink.push -> apply queue
+ *
+ * Transactions below the checkpoint are skipped whole. Loop thread.
+ */
+#ifndef READER_CHANGES_H
+#define READER_CHANGES_H
+
+#include "apply/batch.h"
+#include "reader/names.h"
+#include "reader/relation.h"
+#include "snapshot/copier.h"
+
+struct changes;
+
+struct changes_sink {
+	void *ctx;
+	void (*push)(void *ctx, struct batch *b); /* takes b */
+	/* A transaction that changed a table's shape has ended: the new schema and TABLE_COPYING are in the
+	 * batch; tell the copier and start a run. Between transactions. */
+	void (*reshaped)(void *ctx, uint32_t table_id);
+};
+
+struct changes_config {
+	uint16_t epoch;
+	lsn_t checkpoint; /* transactions with a commit LSN below it are skipped */
+	xid_t xid_near;   /* any recent 64-bit xid: what 32-bit ones are widened by */
+};
+
+struct changes *changes_create(const struct changes_config *config, struct changes_sink sink);
+void changes_destroy(struct changes *ch); /* accepts NULL */
+void changes_set_copier(struct changes *ch, struct copier *copier);
+
+/*
+ * A table that is replicated. record and schema are copied. shape_lsn: the
+ * schema is from the source's catalog as of then; messages of earlier
+ * transactions that describe another shape are older than it, later ones newer.
+ */
+void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn);
+const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
+const char *changes_table_display(const struct changes *ch, uint32_t table_id);
+
+bool changes_message(struct changes *ch, struct slice payload, struct err *err);
+/* A keepalive; kept to the end of an open transaction. */
+void changes_position(struct changes *ch, lsn_t wal_end);
+/* The checkpoint may move to what was received, if nothing is open: an idle slot must not pin WAL. True if there was something to store. */
+bool changes_store_position(struct changes *ch);
+
+/* Pushes what was collected. The copier's batches go through changes_emit, behind it. */
+void changes_flush(struct changes *ch);
+void changes_emit(struct changes *ch, struct batch *b);
+
+bool changes_in_transaction(const struct changes *ch);
+lsn_t changes_received(const struct changes *ch); /* every commit below it has been received */
+int64_t changes_commit_time_us(const struct changes *ch); /* of the last transaction received; 0 = none */
+uint64_t changes_count(const struct changes *ch); /* row changes taken so far */
+
+#endif

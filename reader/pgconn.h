@@ -1,0 +1,68 @@
+/*
+ * reader/pgconn.h - one libpq connection on the event loop.
+ *
+ * Two ways to use it, not at once:
+ * - straight-line: pgconn_query() sends one statement and waits in the loop;
+ * - evented: pgconn_listen() calls back whenever libpq has consumed bytes, and
+ *   the owner takes results or copy data from pgconn_pg().
+ *
+ * Both kinds of connection pin the settings that decide a value's text form
+ * (DESIGN section 10), whatever the role, the database or the conninfo say.
+ * Errors carry the server's message without password or query parameters, and the kind follows from the SQLSTATE.
+ */
+#ifndef READER_PGCONN_H
+#define READER_PGCONN_H
+
+#include <libpq-fe.h>
+
+#include "reader/loop.h"
+
+struct pgconn;
+
+/* Connects, waiting in the loop. A connect_timeout in conninfo is respected, else 30 s. */
+bool pgconn_open(struct loop *l, const char *conninfo, bool replication, struct pgconn **out, struct err *err);
+void pgconn_close(struct pgconn *c); /* accepts NULL; may be called from a callback */
+
+PGconn *pgconn_pg(const struct pgconn *c);
+int pgconn_backend_pid(const struct pgconn *c);
+
+/*
+ * One statement; *out gets a result of status COMMAND_OK, TUPLES_OK or COPY_BOTH, to be
+ * PQclear()ed. nparams = 0 sends it as a simple query, which is all a replication connection understands.
+ * on_wait (may be NULL) is called about once a second while it has not answered.
+ */
+bool pgconn_query(struct pgconn *c, const char *sql, int nparams, const char *const *params, PGresult **out, struct err *err);
+void pgconn_on_wait(struct pgconn *c, void (*on_wait)(void *ctx, int64_t waited_us), void *ctx);
+
+/*
+ * Evented: on_input after bytes were consumed (results may be ready), on_lost when the connection is gone.
+ * After on_lost nothing is called any more.
+ */
+struct pgconn_events {
+	void *ctx;
+	void (*on_input)(void *ctx);
+	void (*on_lost)(void *ctx, const struct err *err);
+};
+void pgconn_listen(struct pgconn *c, const struct pgconn_events *events);
+/* After queueing output in libpq: sends what the socket takes, the rest when it can. False: lost (on_lost was called). */
+bool pgconn_flush(struct pgconn *c);
+/* Stop and go on reading the socket (back-pressure). Resuming also delivers what libpq or TLS already hold. */
+void pgconn_pause(struct pgconn *c);
+void pgconn_resume(struct pgconn *c);
+/* Call on_input again soon although the socket is quiet: the owner left messages in libpq's buffer. */
+void pgconn_again(struct pgconn *c);
+
+/* ---- errors ---- */
+/* Sets err from a failed result (never NULL's kind: a NULL result means the connection's own error). Always false. */
+bool err_of_result(struct err *err, const struct pgconn *c, const PGresult *r);
+/* What to do about an SQLSTATE. */
+enum err_kind err_kind_of_sqlstate(const char *sqlstate);
+
+/* "\"a\"\"b\"": an identifier quoted; caller frees. */
+char *quote_identifier(const char *name);
+/* A literal, E'' form when needed; caller frees. */
+char *quote_literal(const char *text);
+/* The same for a replication command, whose grammar knows no escapes. */
+char *quote_replication_literal(const char *text);
+
+#endif

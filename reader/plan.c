@@ -1,0 +1,168 @@
+#include "reader/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/log.h"
+
+struct planner {
+	const struct stored *stored;
+	const struct attachment *a;
+	struct changes *changes;
+	struct plan *out;
+	uint32_t next_id;
+	bool always;
+};
+
+static size_t find_stored(const struct stored *s, uint32_t oid)
+{
+	size_t i = 0;
+	/* A table that was left and came back under a new id has two records: the one in use counts. */
+	for (; i < s->ntables; i++)
+		if (s->tables[i].oid == oid && s->tables[i].state != TABLE_LEFT)
+			return i;
+	for (i = s->ntables; i-- > 0;)
+		if (s->tables[i].oid == oid)
+			return i;
+	return s->ntables;
+}
+
+static bool same_key(const struct schema *a, const struct schema *b)
+{
+	if (a->nkeys != b->nkeys)
+		return false;
+	for (uint16_t k = 0; k < a->nkeys; k++) {
+		const struct column *x = &a->columns[a->key_columns[k]], *y = &b->columns[b->key_columns[k]];
+		if (a->key_kinds[k] != b->key_kinds[k] || x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bool sweep, const char *gate, const char *requester)
+{
+	p->out->runs[p->out->nruns++] = (struct planned_run){table_id, kind, sweep, gate != NULL ? gate : "", requester};
+}
+
+static void put_table(struct planner *p, const struct source_table *t, uint32_t id, enum table_state state, const struct schema *schema)
+{
+	struct table_record r = {.id = id, .oid = t->oid, .schema_name = t->schema_name, .table_name = t->table_name,
+	                         .state = (uint8_t)state, .schema_version = schema->version};
+	batch_add_table(p->out->batch, &r);
+	changes_add_table(p->changes, &r, schema, p->a->tables.read_at);
+}
+
+static struct schema *with_version(const struct schema *s, uint32_t table_id, uint32_t version)
+{
+	struct schema *out = schema_copy(s);
+	out->table_id = table_id;
+	out->version = version;
+	return out;
+}
+
+static void plan_new(struct planner *p, const struct source_table *t, struct planned_table *pt)
+{
+	uint32_t id = p->next_id++;
+	struct schema *schema = with_version(t->schema, id, 1);
+	put_table(p, t, id, TABLE_COPYING, schema);
+	batch_add_schema(p->out->batch, schema);
+	schema_free(schema);
+	*pt = (struct planned_table){.table_id = id, .source = t};
+	/* An empty table of the store has nothing to sweep. */
+	add_run(p, id, RUN_INITIAL, false, p->stored->fresh ? p->a->gate : p->a->added_gate, "run");
+}
+
+/* Its key is another, so no entry of the store can be compared with its rows: start a new generation. */
+static void leave(struct planner *p, const struct table_record *r)
+{
+	struct table_record left = *r;
+	left.state = TABLE_LEFT;
+	batch_add_table(p->out->batch, &left);
+	const struct run_record *run = stored_open_run(p->stored, r->id);
+	if (run != NULL)
+		batch_add_run_state(p->out->batch, r->id, run->id, RUN_STOPPED, 0);
+}
+
+static void plan_known(struct planner *p, const struct source_table *t, size_t i, bool added, struct planned_table *pt)
+{
+	const struct table_record *r = &p->stored->tables[i];
+	const struct schema *had = p->stored->schemas[i];
+	const struct run_record *open = stored_open_run(p->stored, r->id);
+	struct schema *schema = with_version(t->schema, r->id, r->schema_version);
+	bool reshaped = !schema_same(schema, had), back = r->state == TABLE_LEFT || added;
+	enum table_state state = reshaped || back ? TABLE_COPYING : (enum table_state)r->state;
+
+	schema->version += reshaped;
+	put_table(p, t, r->id, state, schema);
+	if (reshaped)
+		batch_add_schema(p->out->batch, schema);
+	schema_free(schema);
+	if ((reshaped || back) && open != NULL)
+		batch_add_run_state(p->out->batch, r->id, open->id, RUN_STOPPED, 0);
+	*pt = (struct planned_table){.table_id = r->id, .source = t, .copied = state == TABLE_COPIED};
+	if (reshaped)
+		add_run(p, r->id, RUN_SCHEMA, true, p->a->added_gate, "schema change");
+	else if (back)
+		add_run(p, r->id, RUN_RESYNC, true, p->a->added_gate, "table is back");
+	else if (open != NULL)
+		pt->resume = open;
+	else if (state == TABLE_COPYING)
+		add_run(p, r->id, RUN_INITIAL, true, p->a->added_gate, "run");
+	else if (p->always)
+		add_run(p, r->id, RUN_RESNAPSHOT, true, "", "--snapshot always");
+}
+
+static void plan_table(struct planner *p, const struct source_table *t, bool added)
+{
+	size_t i = find_stored(p->stored, t->oid);
+	struct planned_table *pt = &p->out->tables[p->out->ntables++];
+	if (i == p->stored->ntables) {
+		plan_new(p, t, pt);
+	} else if (!same_key(t->schema, p->stored->schemas[i])) {
+		log_warn("key has changed; copying the table anew", KV_S("table", t->display), KV_END);
+		leave(p, &p->stored->tables[i]);
+		plan_new(p, t, pt);
+	} else {
+		plan_known(p, t, i, added, pt);
+	}
+}
+
+static const struct source_table *find_usable(const struct source_tables *t, uint32_t oid)
+{
+	const struct source_table *found = source_tables_find(t, oid);
+	return found != NULL && found->refusal == NULL ? found : NULL;
+}
+
+void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage, uint16_t epoch, bool always,
+               struct changes *changes, struct plan *out)
+{
+	struct planner p = {.stored = stored, .a = a, .changes = changes, .out = out, .next_id = stored_next_table_id(stored), .always = always};
+	*out = (struct plan){.batch = batch_create()};
+	out->tables = calloc(a->tables.n + 1, sizeof *out->tables);
+	out->runs = calloc(a->tables.n + 1, sizeof *out->runs);
+	if (out->tables == NULL || out->runs == NULL)
+		abort();
+	/* First the checkpoint: what follows is as of it. Nothing streamed is below a fresh one. */
+	struct op *op = batch_add(out->batch, OP_POSITION);
+	op->pos.epoch = epoch;
+	op->u.commit.lsn = a->start;
+	batch_add_lineage(out->batch, lineage);
+	for (size_t i = 0; i < stored->ntables; i++) {
+		if (stored->tables[i].state == TABLE_LEFT || find_usable(&a->tables, stored->tables[i].oid) != NULL)
+			continue;
+		log_warn("table is no longer replicated; its rows stay as they were", KV_S("schema", stored->tables[i].schema_name),
+		         KV_S("table", stored->tables[i].table_name), KV_END);
+		leave(&p, &stored->tables[i]);
+	}
+	for (size_t i = 0; i < a->tables.n; i++)
+		if (a->tables.v[i].refusal == NULL)
+			plan_table(&p, &a->tables.v[i], a->added[i]);
+}
+
+void plan_finish(struct plan *p)
+{
+	batch_destroy(p->batch);
+	free(p->tables);
+	free(p->runs);
+	*p = (struct plan){.batch = NULL};
+}

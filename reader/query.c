@@ -1,0 +1,368 @@
+#include "reader/query.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the next result on the wire answers. */
+enum step_kind { STEP_IGNORE, STEP_SNAPSHOT, STEP_PREPARE, STEP_ROWS, STEP_CHUNK_SYNC, STEP_WATERMARK, STEP_ASK, STEP_SYNC };
+
+struct step {
+	enum step_kind kind;
+	query_fn fn; /* STEP_ASK */
+	void *ctx;
+};
+
+enum { STEPS_MAX = 64 };
+
+struct prepared {
+	struct prepared *next;
+	char name[64];
+};
+
+struct query {
+	struct pgconn *conn;
+	struct copier *copier;
+	struct query_events events;
+	struct step steps[STEPS_MAX]; /* ring of what is on its way */
+	size_t first, count;
+	bool result_taken; /* the first step's result came; its closing NULL has not */
+	bool ended;
+
+	bool in_flight;
+	uint64_t request_id;
+	size_t request_columns;
+	char statement[64];
+	int64_t asked_us;
+	bool failed; /* the chunk in flight has failed; the rest of its results is noise */
+	enum chunk_failure failure;
+
+	bool watermarks_refused;
+	struct prepared *prepared;
+};
+
+static void end(struct query *q, const struct err *err)
+{
+	if (q->ended)
+		return;
+	q->ended = true;
+	q->events.lost(q->events.ctx, err);
+}
+
+static void end_with_connection_error(struct query *q)
+{
+	struct err err;
+	err_of_result(&err, q->conn, NULL);
+	err_wrap(&err, "SQL connection");
+	end(q, &err);
+}
+
+static void push_step(struct query *q, struct step s)
+{
+	assert(q->count < STEPS_MAX);
+	q->steps[(q->first + q->count++) % STEPS_MAX] = s;
+}
+
+static void send_sql(struct query *q, enum step_kind kind, const char *sql)
+{
+	if (q->ended)
+		return;
+	if (!PQsendQueryParams(pgconn_pg(q->conn), sql, 0, NULL, NULL, NULL, NULL, 0))
+		end_with_connection_error(q);
+	else
+		push_step(q, (struct step){.kind = kind});
+}
+
+static void send_sync(struct query *q, enum step_kind kind)
+{
+	if (q->ended)
+		return;
+	if (!PQpipelineSync(pgconn_pg(q->conn))) {
+		end_with_connection_error(q);
+		return;
+	}
+	push_step(q, (struct step){.kind = kind});
+	pgconn_flush(q->conn);
+}
+
+/* ---- asking ---- */
+
+static bool is_prepared(const struct query *q, const char *name)
+{
+	for (const struct prepared *p = q->prepared; p != NULL; p = p->next)
+		if (strcmp(p->name, name) == 0)
+			return true;
+	return false;
+}
+
+static void remember_prepared(struct query *q, const char *name)
+{
+	struct prepared *p = calloc(1, sizeof *p);
+	if (p == NULL)
+		return; /* it will be refused as a duplicate, deallocated, and prepared again */
+	strcpy(p->name, name);
+	p->next = q->prepared;
+	q->prepared = p;
+}
+
+/* The Parse must come behind LOCK: analysing a SELECT takes the transaction's snapshot. */
+static void send_select(struct query *q, const struct chunk_request *r)
+{
+	PGconn *pg = pgconn_pg(q->conn);
+	if (q->ended)
+		return;
+	if (!is_prepared(q, r->statement)) {
+		if (!PQsendPrepare(pg, r->statement, r->select_sql, 0, NULL)) {
+			end_with_connection_error(q);
+			return;
+		}
+		push_step(q, (struct step){.kind = STEP_PREPARE});
+	}
+	if (!PQsendQueryPrepared(pg, r->statement, r->nparams, r->params, NULL, NULL, 0))
+		end_with_connection_error(q);
+	else
+		push_step(q, (struct step){.kind = STEP_ROWS});
+}
+
+void query_chunk(struct query *q, const struct chunk_request *r)
+{
+	assert(!q->in_flight);
+	q->in_flight = true;
+	q->failed = false;
+	q->request_id = r->id;
+	q->request_columns = r->ncolumns;
+	q->asked_us = loop_now_us();
+	if (r->statement != NULL) {
+		assert(strlen(r->statement) < sizeof q->statement);
+		strcpy(q->statement, r->statement);
+	}
+	send_sql(q, STEP_IGNORE, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	/* First the lock, then the snapshot: TRUNCATE and rewrites are not MVCC-safe. */
+	if (r->lock_sql != NULL)
+		send_sql(q, STEP_IGNORE, r->lock_sql);
+	send_sql(q, STEP_SNAPSHOT, "SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
+	                       "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+	                       "ELSE pg_catalog.pg_current_wal_insert_lsn() END");
+	if (r->select_sql != NULL)
+		send_select(q, r);
+	send_sql(q, STEP_IGNORE, "COMMIT");
+	send_sync(q, STEP_CHUNK_SYNC);
+}
+
+bool query_chunk_in_flight(const struct query *q)
+{
+	return q->in_flight;
+}
+
+void query_emit_watermark(struct query *q)
+{
+	if (q->watermarks_refused || q->count > STEPS_MAX / 2)
+		return;
+	send_sql(q, STEP_WATERMARK, "SELECT pg_catalog.pg_logical_emit_message(true, 'tidemark', 'watermark')");
+	send_sync(q, STEP_SYNC);
+}
+
+void query_ask(struct query *q, const char *sql, query_fn fn, void *ctx)
+{
+	if (q->count > STEPS_MAX / 2) {
+		fn(ctx, NULL);
+		return;
+	}
+	send_sql(q, STEP_ASK, sql);
+	if (q->ended)
+		return;
+	struct step *s = &q->steps[(q->first + q->count - 1) % STEPS_MAX];
+	s->fn = fn;
+	s->ctx = ctx;
+	send_sync(q, STEP_SYNC);
+}
+
+/* ---- replies ---- */
+
+static bool state_is(const char *sqlstate, const char *prefix)
+{
+	return strncmp(sqlstate, prefix, strlen(prefix)) == 0;
+}
+
+/* False: nothing a later attempt could cure. */
+static bool classify(const PGresult *r, enum chunk_failure *why)
+{
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+	if (state == NULL || state_is(state, "40") || state_is(state, "57P") || state_is(state, "08") ||
+	    state_is(state, "53") || state_is(state, "XX"))
+		*why = CHUNK_LOST;
+	else if (state_is(state, "57014") || state_is(state, "55P03") || state_is(state, "25P04"))
+		*why = CHUNK_TIMEOUT;
+	else if (state_is(state, "42P01") || state_is(state, "42703") || state_is(state, "3F000") || state_is(state, "0A000"))
+		*why = CHUNK_SCHEMA;
+	else
+		return false;
+	return true;
+}
+
+static void chunk_error(struct query *q, const PGresult *r)
+{
+	if (q->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED)
+		return;
+	q->failed = true;
+	if (classify(r, &q->failure))
+		return;
+	struct err err;
+	err_of_result(&err, q->conn, r);
+	err.kind = ERR_CONFIG;
+	err_wrap(&err, "reading rows of a table");
+	end(q, &err);
+}
+
+static bool take_snapshot(struct query *q, const PGresult *r, struct err *err)
+{
+	lsn_t high;
+	if (PQntuples(r) != 1 || PQnfields(r) != 3 || !lsn_parse(PQgetvalue(r, 0, 2), &high))
+		return err_set(err, ERR_PROTOCOL, "the server's snapshot and position are not understood");
+	bool standby = PQgetvalue(r, 0, 1)[0] == 't';
+	return copier_chunk_snapshot(q->copier, q->request_id, PQgetvalue(r, 0, 0), standby, high, err);
+}
+
+static bool take_rows(struct query *q, const PGresult *r, struct err *err)
+{
+	struct slice texts[1664];
+	size_t n = (size_t)PQnfields(r);
+	if (n != q->request_columns || n > sizeof texts / sizeof *texts)
+		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n, q->request_columns);
+	for (int row = 0; row < PQntuples(r); row++) {
+		for (int i = 0; i < (int)n; i++) {
+			bool null = PQgetisnull(r, row, i);
+			texts[i].p = null ? NULL : (const uint8_t *)PQgetvalue(r, row, i);
+			texts[i].n = null ? 0 : (size_t)PQgetlength(r, row, i);
+		}
+		if (!copier_chunk_row(q->copier, q->request_id, texts, n, err))
+			return false;
+	}
+	return true;
+}
+
+static void chunk_result(struct query *q, enum step_kind kind, const PGresult *r)
+{
+	struct err err;
+	bool good = true;
+	if (kind == STEP_SNAPSHOT)
+		good = take_snapshot(q, r, &err);
+	else if (kind == STEP_ROWS)
+		good = take_rows(q, r, &err);
+	else if (kind == STEP_PREPARE)
+		remember_prepared(q, q->statement);
+	if (!good)
+		end(q, &err);
+}
+
+static void chunk_finished(struct query *q)
+{
+	struct err err;
+	int64_t now_us = clock_now_us();
+	q->in_flight = false;
+	if (q->failed) {
+		send_sql(q, STEP_IGNORE, "ROLLBACK");
+		send_sync(q, STEP_SYNC);
+		copier_chunk_failed(q->copier, q->request_id, q->failure, now_us);
+	} else if (!copier_chunk_end(q->copier, q->request_id, loop_now_us() - q->asked_us, now_us, &err)) {
+		end(q, &err);
+		return;
+	}
+	if (!q->ended)
+		q->events.chunk_done(q->events.ctx);
+}
+
+static void take_result(struct query *q, struct step s, const PGresult *r)
+{
+	ExecStatusType status = PQresultStatus(r);
+	bool good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+	switch (s.kind) {
+	case STEP_IGNORE:
+	case STEP_SNAPSHOT:
+	case STEP_PREPARE:
+	case STEP_ROWS:
+		if (!good && q->in_flight)
+			chunk_error(q, r);
+		else if (good && q->in_flight && !q->failed)
+			chunk_result(q, s.kind, r);
+		break;
+	case STEP_WATERMARK: q->watermarks_refused = !good; break;
+	case STEP_ASK: s.fn(s.ctx, good ? r : NULL); break;
+	case STEP_CHUNK_SYNC: chunk_finished(q); break;
+	case STEP_SYNC: break;
+	}
+}
+
+static void pop_step(struct query *q)
+{
+	q->first = (q->first + 1) % STEPS_MAX;
+	q->count--;
+	q->result_taken = false;
+}
+
+/* Each statement answers with one result and a NULL; a sync with one result and no NULL. */
+static void take_one(struct query *q)
+{
+	struct step s = q->steps[q->first];
+	PGresult *r = PQgetResult(pgconn_pg(q->conn));
+	if (r == NULL) {
+		if (q->result_taken)
+			pop_step(q);
+		return;
+	}
+	if (PQresultStatus(r) == PGRES_PIPELINE_SYNC) {
+		assert(s.kind == STEP_SYNC || s.kind == STEP_CHUNK_SYNC);
+		pop_step(q);
+	} else {
+		q->result_taken = true;
+	}
+	take_result(q, s, r);
+	PQclear(r);
+}
+
+static void on_input(void *ctx)
+{
+	struct query *q = ctx;
+	while (!q->ended && q->count > 0 && !PQisBusy(pgconn_pg(q->conn))) {
+		if (PQstatus(pgconn_pg(q->conn)) == CONNECTION_BAD) {
+			end_with_connection_error(q);
+			return;
+		}
+		take_one(q);
+	}
+}
+
+static void on_lost(void *ctx, const struct err *err)
+{
+	struct err mine = *err;
+	err_wrap(&mine, "SQL connection");
+	end(ctx, &mine);
+}
+
+bool query_create(struct pgconn *c, struct copier *copier, const struct query_events *events, struct query **out, struct err *err)
+{
+	if (!PQenterPipelineMode(pgconn_pg(c)))
+		return err_of_result(err, c, NULL);
+	struct query *q = calloc(1, sizeof *q);
+	if (q == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	q->conn = c;
+	q->copier = copier;
+	q->events = *events;
+	pgconn_listen(c, &(struct pgconn_events){.ctx = q, .on_input = on_input, .on_lost = on_lost});
+	*out = q;
+	return true;
+}
+
+void query_destroy(struct query *q)
+{
+	if (q == NULL)
+		return;
+	pgconn_listen(q->conn, &(struct pgconn_events){.ctx = NULL});
+	while (q->prepared != NULL) {
+		struct prepared *p = q->prepared;
+		q->prepared = p->next;
+		free(p);
+	}
+	free(q);
+}

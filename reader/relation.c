@@ -1,0 +1,180 @@
+#include "reader/relation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/row.h"
+
+void relation_finish(struct relation *r)
+{
+	free(r->display);
+	schema_free(r->schema);
+	free(r->wire_of);
+	*r = (struct relation){.oid = 0};
+}
+
+void relation_set_schema(struct relation *r, struct schema *schema)
+{
+	schema_free(r->schema);
+	r->schema = schema;
+	free(r->wire_of);
+	r->wire_of = NULL;
+	r->wire_columns = 0;
+}
+
+static bool same_column(const struct column *c, const struct pgo_column *w)
+{
+	return c->type_oid == w->type_oid && c->typmod == w->typmod && strcmp(c->name, w->name) == 0;
+}
+
+bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m)
+{
+	if (m->u.relation.n != r->schema->ncolumns)
+		return false;
+	for (uint16_t i = 0; i < r->schema->ncolumns; i++)
+		if (!same_column(&r->schema->columns[i], &m->u.relation.columns[i]))
+			return false;
+	return true;
+}
+
+static int find_wire(const struct pgo_msg *m, const char *name)
+{
+	for (int i = 0; i < m->u.relation.n; i++)
+		if (strcmp(m->u.relation.columns[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+bool relation_set_wire(struct relation *r, const struct pgo_msg *m, struct err *err)
+{
+	const struct schema *s = r->schema;
+	free(r->wire_of);
+	r->wire_of = calloc((size_t)s->ncolumns + 1, sizeof *r->wire_of);
+	if (r->wire_of == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	r->wire_columns = m->u.relation.n;
+	for (uint16_t i = 0; i < s->ncolumns; i++) {
+		int w = find_wire(m, s->columns[i].name);
+		bool same = w >= 0 && m->u.relation.columns[w].type_oid == s->columns[i].type_oid;
+		r->wire_of[i] = (int16_t)(same ? w : -1);
+	}
+	for (uint16_t k = 0; k < s->nkeys; k++)
+		if (r->wire_of[s->key_columns[k]] < 0)
+			return err_set(err, ERR_RETRY, "table %s: its key column %s is not in the stream as it was", r->display,
+			               s->columns[s->key_columns[k]].name);
+	return true;
+}
+
+static uint8_t class_of(const struct schema *s, const struct pgo_column *w, const char **type_name)
+{
+	for (uint16_t i = 0; i < s->ncolumns; i++) {
+		if (s->columns[i].type_oid != w->type_oid)
+			continue;
+		*type_name = s->columns[i].type_name;
+		return s->columns[i].type_class;
+	}
+	*type_name = "";
+	return (uint8_t)type_class_of(w->type_oid);
+}
+
+struct schema *relation_schema_from_wire(const struct relation *r, const struct pgo_msg *m, struct err *err)
+{
+	const struct schema *s = r->schema;
+	struct column *columns = calloc((size_t)m->u.relation.n + 1, sizeof *columns);
+	uint16_t keys[KEY_COLUMNS_MAX];
+	struct schema *made = NULL;
+	if (columns == NULL) {
+		err_set(err, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	for (uint16_t i = 0; i < m->u.relation.n; i++) {
+		const struct pgo_column *w = &m->u.relation.columns[i];
+		columns[i] = (struct column){.name = w->name, .type_oid = w->type_oid, .typmod = w->typmod};
+		columns[i].type_class = class_of(s, w, &columns[i].type_name);
+	}
+	for (uint16_t k = 0; k < s->nkeys; k++) {
+		const struct column *key = &s->columns[s->key_columns[k]];
+		int w = find_wire(m, key->name);
+		if (w < 0 || m->u.relation.columns[w].type_oid != key->type_oid) {
+			err_set(err, ERR_RETRY, "table %s: key column %s was renamed, retyped or dropped", r->display, key->name);
+			goto out;
+		}
+		keys[k] = (uint16_t)w;
+	}
+	struct schema next = {.table_id = s->table_id, .version = s->version + 1, .ncolumns = m->u.relation.n, .nkeys = s->nkeys,
+	                      .columns = columns, .key_columns = keys, .key_kinds = s->key_kinds};
+	made = schema_copy(&next);
+out:
+	free(columns);
+	return made;
+}
+
+/* ---- tuples ---- */
+
+static const struct pgo_cell *cell_at(const struct pgo_tuple *t, int wire)
+{
+	return t != NULL && wire >= 0 && wire < t->n ? &t->cells[wire] : NULL;
+}
+
+static bool check_width(const struct relation *r, const struct pgo_tuple *t, struct err *err)
+{
+	if (r->wire_columns == 0)
+		return err_set(err, ERR_PROTOCOL, "table %s: a change came before its Relation message", r->display);
+	if (t->n != r->wire_columns)
+		return err_set(err, ERR_PROTOCOL, "table %s: a tuple of %u columns where %u were described", r->display, t->n, r->wire_columns);
+	return true;
+}
+
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+                  struct encoded_key *out, struct err *err)
+{
+	const struct schema *s = r->schema;
+	enum key_kind kinds[KEY_COLUMNS_MAX];
+	struct slice texts[KEY_COLUMNS_MAX];
+	if (!check_width(r, tuple, err))
+		return false;
+	for (uint16_t k = 0; k < s->nkeys; k++) {
+		int wire = r->wire_of[s->key_columns[k]];
+		const struct pgo_cell *c = cell_at(tuple, wire);
+		if (c->kind != 't' && cell_at(other, wire) != NULL)
+			c = cell_at(other, wire);
+		if (c->kind != 't')
+			return err_set(err, ERR_PROTOCOL, "table %s: a change without its key column %s", r->display,
+			               s->columns[s->key_columns[k]].name);
+		kinds[k] = s->key_kinds[k];
+		texts[k] = c->text;
+	}
+	buf_reset(&out->full);
+	if (!key_encode(kinds, texts, s->nkeys, out->bytes, &out->n, &out->full, &out->is_long, err))
+		return err_wrap(err, "table %s", r->display);
+	return true;
+}
+
+static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old, bool old_is_full)
+{
+	if (c != NULL && c->kind == 'u' && old != NULL && (old->kind == 't' || (old->kind == 'n' && old_is_full)))
+		c = old;
+	if (c == NULL || c->kind == 'u')
+		return (struct cell){.kind = CELL_ABSENT, .doubt = true};
+	if (c->kind == 'n')
+		return (struct cell){.kind = CELL_NULL};
+	return (struct cell){.kind = CELL_TEXT, .text = c->text};
+}
+
+bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old, bool old_is_full, struct pos pos, xid_t born,
+                  const struct encoded_key *key, struct buf *out, bool *partial, struct err *err)
+{
+	struct cell cells[PGO_COLUMNS_MAX];
+	const struct schema *s = r->schema;
+	*partial = false;
+	if (!check_width(r, tuple, err) || (old != NULL && !check_width(r, old, err)))
+		return false;
+	for (uint16_t i = 0; i < s->ncolumns; i++) {
+		int wire = r->wire_of[i];
+		cells[i] = to_cell(cell_at(tuple, wire), cell_at(old, wire), old_is_full);
+		*partial |= cells[i].kind == CELL_ABSENT;
+	}
+	struct slice full = key->is_long ? (struct slice){key->full.p, key->full.n} : (struct slice){NULL, 0};
+	row_encode(out, pos, s->version, born, full, cells, s->ncolumns);
+	return true;
+}

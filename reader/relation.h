@@ -1,0 +1,55 @@
+/*
+ * reader/relation.h - from what the stream calls a relation to a table of the
+ * store: which wire column is which stored column, where the key is, and a
+ * change's tuples as encoded key and row.
+ *
+ * Loop thread; a relation's scratch makes results live until the next call.
+ */
+#ifndef READER_RELATION_H
+#define READER_RELATION_H
+
+#include "apply/batch.h"
+#include "reader/pgoutput.h"
+#include "state/schema.h"
+
+struct relation {
+	uint32_t oid;
+	uint32_t table_id;    /* 0: not ours, its changes are passed over */
+	char *display;        /* for messages */
+	struct schema *schema; /* rows are written under */
+	uint16_t wire_columns; /* columns of a tuple on the wire; 0: no Relation message yet */
+	int16_t *wire_of;     /* stored column -> wire column; -1: the wire does not carry it now */
+};
+
+void relation_finish(struct relation *r);
+
+/* Takes schema over and forgets the wire. */
+void relation_set_schema(struct relation *r, struct schema *schema);
+
+/* The wire's columns and the stored ones are the same, in the same order, by name, type and typmod. */
+bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m);
+/* Follows a Relation message: columns are found by name, of the same type. The key must be there. */
+bool relation_set_wire(struct relation *r, const struct pgo_msg *m, struct err *err);
+/* The schema that a Relation message describes, version = the current + 1, key and type names as before. NULL with err if the key is not in it. */
+struct schema *relation_schema_from_wire(const struct relation *r, const struct pgo_msg *m, struct err *err);
+
+struct encoded_key {
+	uint8_t bytes[KEY_MAX];
+	size_t n;
+	bool is_long;
+	struct buf full; /* the whole key, when long; owned: buf_finish */
+};
+
+/* The key that a tuple has; cells it does not carry are looked up in `other` (may be NULL). */
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+                  struct encoded_key *out, struct err *err);
+
+/*
+ * Appends an encoded row: values of `tuple`, unchanged ones from `old` (may
+ * be NULL) when it has them, else absent, in doubt since `born`. Without
+ * old_is_full (an 'O' tuple) a NULL in `old` means "not sent". *partial tells whether any is absent.
+ */
+bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old, bool old_is_full, struct pos pos, xid_t born,
+                  const struct encoded_key *key, struct buf *out, bool *partial, struct err *err);
+
+#endif

@@ -1,0 +1,561 @@
+#include "reader/session.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apply/worker.h"
+#include "reader/changes.h"
+#include "reader/log.h"
+#include "reader/plan.h"
+#include "reader/progress.h"
+#include "reader/query.h"
+#include "reader/stream.h"
+
+enum {
+	TICK_US = 200000,
+	IDLE_POSITION_US = 1000000, /* an idle slot's checkpoint moves at most this often */
+	NUDGE_AFTER_US = 10000,     /* a window that waits this long for the stream to pass its H gets a watermark message */
+	NUDGE_EVERY_US = 50000,     /* and from then on we ask for the server's position */
+	REAP_EVERY_US = 60000000,
+	LAGGING_READER_TXNS = 10000,
+	GOODBYE_MS = 1000
+};
+
+/* A table of this session, for progress and for telling when it becomes live. */
+struct watched {
+	uint32_t table_id;
+	const struct source_table *source;
+	bool live;
+};
+
+struct session {
+	struct loop *loop;
+	const struct session_config *config;
+	struct stored stored;
+	struct attachment a;
+	struct worker *worker;
+	struct copier *copier;
+	struct changes *changes;
+	struct query *query;
+	struct stream *stream;
+	uv_async_t *wake; /* from the worker */
+	struct loop_timer *tick, *ask_timer, *nudge_timer;
+
+	struct watched *watched;
+	size_t nwatched;
+	bool all_live;
+
+	struct worker_status status;
+	bool paused;
+	lsn_t nudged;             /* highest H a watermark message was sent for */
+	int64_t idle_stored_us, reaped_us;
+	bool reader_warned, gate_logged;
+
+	bool target_asked, target_known;
+	lsn_t target;             /* until: the position to reach */
+	bool done, reached, stream_over;
+	struct err err;
+};
+
+static void ask(struct session *s);
+
+static void end(struct session *s, const struct err *err)
+{
+	if (s->done)
+		return;
+	s->done = true;
+	if (err != NULL)
+		s->err = *err;
+	else
+		s->reached = true;
+	uv_stop(&s->loop->uv);
+}
+
+/* ---- until ---- */
+
+static void on_target(void *ctx, const PGresult *r)
+{
+	struct session *s = ctx;
+	s->target_known = r != NULL && PQntuples(r) == 1 && lsn_parse(PQgetvalue(r, 0, 0), &s->target);
+	s->target_asked = s->target_known;
+}
+
+static bool wants_target(const struct session *s)
+{
+	return s->config->until == UNTIL_CAUGHT_UP && !s->target_asked && s->query != NULL &&
+	       (s->all_live || s->config->snapshot == SNAPSHOT_NEVER);
+}
+
+/* The position asked for is only stored once an idle server tells it: hurry that up. */
+static void check_until(struct session *s)
+{
+	if (s->config->until == UNTIL_NEVER || s->done)
+		return;
+	if (wants_target(s)) {
+		s->target_asked = true;
+		query_ask(s->query, "SELECT pg_catalog.pg_current_wal_insert_lsn()", on_target, s);
+		return;
+	}
+	if (!s->target_known)
+		return;
+	bool live = s->config->until == UNTIL_LSN || s->config->snapshot == SNAPSHOT_NEVER || s->all_live;
+	if (s->status.committed.lsn.v >= s->target.v && live) {
+		end(s, NULL);
+		return;
+	}
+	if (changes_received(s->changes).v >= s->target.v)
+		changes_store_position(s->changes);
+	else if (!loop_timer_is_set(s->nudge_timer))
+		loop_timer_set(s->nudge_timer, NUDGE_AFTER_US);
+}
+
+/* ---- windows that wait ---- */
+
+static bool waits(const struct session *s, lsn_t *high)
+{
+	if (copier_waits_for(s->copier, high) && changes_received(s->changes).v < high->v)
+		return true;
+	*high = s->target;
+	return s->target_known && s->config->until == UNTIL_CAUGHT_UP && changes_received(s->changes).v < s->target.v;
+}
+
+static void on_nudge(void *ctx)
+{
+	struct session *s = ctx;
+	lsn_t high;
+	if (s->done || !waits(s, &high))
+		return;
+	if (high.v > s->nudged.v) {
+		s->nudged = high;
+		query_emit_watermark(s->query);
+	} else if (!s->paused) {
+		stream_ask_position(s->stream);
+	}
+	if (!s->done)
+		loop_timer_set(s->nudge_timer, NUDGE_EVERY_US);
+}
+
+static void arm_nudge(struct session *s)
+{
+	lsn_t high;
+	if (!loop_timer_is_set(s->nudge_timer) && waits(s, &high))
+		loop_timer_set(s->nudge_timer, NUDGE_AFTER_US);
+}
+
+/* ---- asking chunks ---- */
+
+static void on_blockers(void *ctx, const PGresult *r)
+{
+	(void)ctx;
+	log_info("copy waits until transactions that were open when we attached have ended",
+	         KV_S("blockers", r != NULL && PQntuples(r) == 1 ? PQgetvalue(r, 0, 0) : "unknown"), KV_END);
+}
+
+static void report_gate(struct session *s)
+{
+	const char *gate;
+	bool gated = copier_is_gated(s->copier, &gate);
+	if (gated && !s->gate_logged)
+		query_ask(s->query,
+		          "SELECT coalesce(string_agg(what, ', '), 'none visible') FROM ("
+		          "SELECT 'pid ' || pid || ' (' || coalesce(state, '?') || ', since ' || coalesce(xact_start::text, '?') || ')' AS what"
+		          " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
+		          " UNION ALL SELECT 'prepared transaction ' || gid FROM pg_catalog.pg_prepared_xacts LIMIT 5) x",
+		          on_blockers, s);
+	s->gate_logged = gated;
+}
+
+static void ask(struct session *s)
+{
+	if (s->done || s->query == NULL || s->stream == NULL)
+		return;
+	arm_nudge(s);
+	if (query_chunk_in_flight(s->query) || worker_is_full(s->worker))
+		return;
+	int64_t now_us = clock_now_us();
+	const struct chunk_request *r = copier_next(s->copier, now_us);
+	if (r != NULL) {
+		query_chunk(s->query, r);
+		return;
+	}
+	int64_t at_us = copier_next_at(s->copier);
+	if (at_us != INT64_MAX)
+		loop_timer_set(s->ask_timer, at_us - now_us);
+}
+
+static void on_ask_timer(void *ctx)
+{
+	ask(ctx);
+}
+
+static void on_chunk_done(void *ctx)
+{
+	struct session *s = ctx;
+	report_gate(s);
+	ask(s);
+}
+
+static void on_query_lost(void *ctx, const struct err *err)
+{
+	end(ctx, err);
+}
+
+/* ---- the stream ---- */
+
+static void push(void *ctx, struct batch *b)
+{
+	struct session *s = ctx;
+	worker_push(s->worker, b);
+	if (!s->paused && s->stream != NULL && worker_is_full(s->worker)) {
+		s->paused = true;
+		stream_pause(s->stream);
+	}
+}
+
+static void emit(void *ctx, struct batch *b)
+{
+	struct session *s = ctx;
+	changes_emit(s->changes, b);
+}
+
+static bool on_message(void *ctx, struct slice payload, struct err *err)
+{
+	struct session *s = ctx;
+	/* What still comes while we say goodbye will come again. */
+	return s->done || changes_message(s->changes, payload, err);
+}
+
+static void on_position(void *ctx, lsn_t wal_end)
+{
+	struct session *s = ctx;
+	if (!s->done)
+		changes_position(s->changes, wal_end);
+}
+
+/* Idle keepalives would make a commit each on a busy server with quiet tables: once a second is enough. */
+static void store_idle_position(struct session *s)
+{
+	int64_t now_us = loop_now_us();
+	if (now_us - s->idle_stored_us < IDLE_POSITION_US)
+		return;
+	if (changes_store_position(s->changes))
+		s->idle_stored_us = now_us;
+}
+
+static void on_dry(void *ctx)
+{
+	struct session *s = ctx;
+	if (s->done)
+		return;
+	changes_flush(s->changes);
+	store_idle_position(s);
+	check_until(s);
+	ask(s);
+}
+
+static void on_stream_lost(void *ctx, const struct err *err)
+{
+	struct session *s = ctx;
+	s->stream_over = true;
+	end(s, err);
+}
+
+static void reset_copier_table(struct session *s, uint32_t table_id, bool copied)
+{
+	for (size_t i = 0; i < s->nwatched; i++) {
+		if (s->watched[i].table_id != table_id)
+			continue;
+		copier_set_table(s->copier, &(struct copier_table){.schema = changes_schema(s->changes, table_id),
+		                                                   .from_sql = s->watched[i].source->from_sql,
+		                                                   .filter_sql = s->watched[i].source->filter_sql, .copied = copied});
+		s->watched[i].live = false;
+		s->all_live = false;
+	}
+}
+
+static void on_reshaped(void *ctx, uint32_t table_id)
+{
+	struct session *s = ctx;
+	log_info("table was altered; reading its rows again", KV_S("table", changes_table_display(s->changes, table_id)), KV_END);
+	reset_copier_table(s, table_id, false);
+	copier_start_run(s->copier, table_id, RUN_SCHEMA, true, "", "schema change", clock_now_us());
+}
+
+/* ---- the apply thread ---- */
+
+static void note_live(struct session *s)
+{
+	size_t live = 0;
+	for (size_t i = 0; i < s->nwatched; i++) {
+		struct watched *w = &s->watched[i];
+		bool now = copier_table_is_live(s->copier, w->table_id);
+		if (now && !w->live) {
+			struct copier_progress p = {.rows_read = 0};
+			copier_get_progress(s->copier, w->table_id, &p);
+			log_info("table is live", KV_S("table", w->source->display), KV_U("rows_read", p.rows_read), KV_END);
+		}
+		w->live = now;
+		live += now;
+	}
+	bool all = live == s->nwatched;
+	if (all && !s->all_live)
+		log_info("all tables are live", KV_U("tables", live), KV_END);
+	s->all_live = all;
+}
+
+static void on_wake(uv_async_t *handle)
+{
+	struct session *s = handle->data;
+	if (s->done)
+		return;
+	worker_get_status(s->worker, &s->status);
+	if (s->status.failed) {
+		end(s, &s->status.err);
+		return;
+	}
+	stream_acknowledge(s->stream, s->status.durable);
+	for (struct answer *a = worker_take_answers(s->worker), *next; a != NULL; a = next) {
+		next = a->next;
+		copier_answer(s->copier, a, clock_now_us());
+		answer_destroy(a);
+	}
+	note_live(s);
+	if (s->paused && !worker_is_full(s->worker)) {
+		s->paused = false;
+		stream_resume(s->stream);
+	}
+	check_until(s);
+	ask(s);
+}
+
+static void wake(void *ctx)
+{
+	struct session *s = ctx;
+	uv_async_send(s->wake);
+}
+
+/* ---- the tick: progress, idle positions, readers ---- */
+
+static void watch_readers(struct session *s)
+{
+	struct store_info info;
+	struct err ignored;
+	int64_t now_us = loop_now_us();
+	if (now_us - s->reaped_us < REAP_EVERY_US)
+		return;
+	s->reaped_us = now_us;
+	int reaped = store_reap_readers(s->config->store);
+	if (reaped > 0)
+		log_info("freed the slots of readers that died", KV_I("readers", reaped), KV_END);
+	if (!store_info(s->config->store, &info, &ignored))
+		return;
+	bool lagging = info.oldest_reader_pid != 0 && info.oldest_reader_lag > LAGGING_READER_TXNS;
+	if (lagging && !s->reader_warned)
+		log_warn("a reader stays on an old state, so the store grows: let it begin a new transaction, or stop it",
+		         KV_I("pid", info.oldest_reader_pid), KV_U("commits_behind", info.oldest_reader_lag),
+		         KV_U("file_bytes", info.file_bytes), KV_END);
+	s->reader_warned = lagging;
+}
+
+static void show_progress(struct session *s)
+{
+	struct progress_state p = {.tables = s->nwatched, .changes = changes_count(s->changes)};
+	for (size_t i = 0; i < s->nwatched; i++) {
+		const struct watched *w = &s->watched[i];
+		struct copier_progress c = {.rows_read = 0};
+		copier_get_progress(s->copier, w->table_id, &c);
+		p.tables_live += w->live;
+		p.rows += c.rows_read;
+		if (w->source->rows_estimate > 0)
+			p.rows_expected += (uint64_t)w->source->rows_estimate;
+		if (!w->live && p.table == NULL)
+			p.table = w->source->display;
+	}
+	uint64_t received = changes_received(s->changes).v, applied = s->status.committed.lsn.v;
+	p.lag_bytes = received > applied ? received - applied : 0;
+	progress_show(&p, loop_now_us());
+}
+
+static void on_tick(void *ctx)
+{
+	struct session *s = ctx;
+	if (s->done)
+		return;
+	store_idle_position(s);
+	watch_readers(s);
+	if (s->all_live || s->config->snapshot == SNAPSHOT_NEVER)
+		progress_end();
+	else
+		show_progress(s);
+	check_until(s);
+	ask(s);
+	if (!s->done)
+		loop_timer_set(s->tick, TICK_US);
+}
+
+/* ---- beginning ---- */
+
+static void free_async(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+static bool start_worker(struct session *s, struct err *err)
+{
+	size_t memory = s->config->memory;
+	struct worker_config w = {.store = s->config->store, .queue_bytes = memory / 8, .dirty_bytes = memory / 8 * 3, .commit_ms = 200,
+	                          .sync_idle_ms = 50, .wake = wake, .wake_ctx = s};
+	s->wake = malloc(sizeof *s->wake);
+	if (s->wake == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	uv_async_init(&s->loop->uv, s->wake, on_wake);
+	s->wake->data = s;
+	return worker_start(&w, &s->worker, err);
+}
+
+static void make_copier(struct session *s, uint16_t epoch)
+{
+	size_t memory = s->config->memory;
+	struct copier_config c = {.epoch = epoch, .chunk_rows_max = s->config->chunk_rows_max, .chunk_time_ms = s->config->chunk_time_ms,
+	                          .chunk_bytes = memory / 64, .buffer_bytes = memory / 8, .windows_max = 8,
+	                          .next_run_id = stored_next_run_id(&s->stored)};
+	s->copier = copier_create(&c, (struct copier_sink){.ctx = s, .emit = emit});
+	changes_set_copier(s->changes, s->copier);
+	copier_load_unseen(s->copier, s->stored.unseen, s->stored.nunseen);
+}
+
+static void start_run(struct session *s, const struct planned_run *r)
+{
+	if (s->config->snapshot == SNAPSHOT_NEVER)
+		return;
+	copier_start_run(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, clock_now_us());
+}
+
+static void carry_out(struct session *s, struct plan *plan)
+{
+	struct batch *records = plan->batch;
+	plan->batch = NULL;
+	push(s, records);
+	s->watched = calloc(plan->ntables + 1, sizeof *s->watched);
+	if (s->watched == NULL)
+		abort();
+	for (size_t i = 0; i < plan->ntables; i++) {
+		const struct planned_table *t = &plan->tables[i];
+		s->watched[s->nwatched++] = (struct watched){.table_id = t->table_id, .source = t->source};
+		reset_copier_table(s, t->table_id, t->copied);
+		if (t->resume != NULL && s->config->snapshot != SNAPSHOT_NEVER)
+			copier_load_run(s->copier, t->resume);
+	}
+	for (size_t i = 0; i < plan->nruns; i++)
+		start_run(s, &plan->runs[i]);
+}
+
+/* What the store says becomes what this session does. */
+static bool begin(struct session *s, struct err *err)
+{
+	const struct session_config *c = s->config;
+	uint16_t epoch = s->stored.fresh ? 1 : s->stored.checkpoint.epoch;
+	struct lineage lineage = {.system_id = s->a.system_id, .timeline = s->a.timeline, .slot = c->attach.slot,
+	                          .publication = c->attach.publication, .source = c->source_display, .source_version = s->a.server_version};
+	struct changes_config changes = {.epoch = epoch, .checkpoint = s->a.start, .xid_near = s->a.xid_near};
+	struct plan plan;
+	if (!start_worker(s, err))
+		return false;
+	s->changes = changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .reshaped = on_reshaped});
+	make_copier(s, epoch);
+	plan_make(&s->stored, &s->a, &lineage, epoch, c->snapshot == SNAPSHOT_ALWAYS, s->changes, &plan);
+	carry_out(s, &plan);
+	plan_finish(&plan);
+	s->target = c->until_lsn;
+	s->target_known = c->until == UNTIL_LSN;
+
+	struct query_events qe = {.ctx = s, .chunk_done = on_chunk_done, .lost = on_query_lost};
+	struct stream_events se = {.ctx = s, .message = on_message, .position = on_position, .dry = on_dry, .lost = on_stream_lost};
+	if (!query_create(s->a.sql, s->copier, &qe, &s->query, err) ||
+	    !stream_start(s->loop, s->a.repl, c->attach.slot, c->attach.publication, s->a.start, &se, &s->stream, err))
+		return false;
+	s->tick = loop_timer_create(s->loop, on_tick, s);
+	s->ask_timer = loop_timer_create(s->loop, on_ask_timer, s);
+	s->nudge_timer = loop_timer_create(s->loop, on_nudge, s);
+	loop_timer_set(s->tick, TICK_US);
+	return true;
+}
+
+/* ---- ending ---- */
+
+/* Tells the server what became durable, and waits a moment for it to close the stream in order. */
+static void say_goodbye(struct session *s)
+{
+	struct err ignored;
+	bool stopping = s->loop->stopping;
+	if (s->stream == NULL || s->stream_over)
+		return;
+	s->loop->stopping = false;
+	stream_acknowledge(s->stream, s->status.durable);
+	stream_resume(s->stream);
+	stream_say_goodbye(s->stream);
+	(void)loop_wait(s->loop, &s->stream_over, GOODBYE_MS, &ignored);
+	s->loop->stopping |= stopping;
+}
+
+static bool finish(struct session *s, struct err *err)
+{
+	struct err worker_err = {.kind = ERR_NONE};
+	bool good = s->reached;
+	s->done = true;
+	progress_end();
+	if (s->changes != NULL && s->worker != NULL && s->err.kind != ERR_CORRUPT)
+		changes_flush(s->changes);
+	if (!worker_stop(s->worker, s->err.kind != ERR_CORRUPT, &s->status, &worker_err) && (good || s->err.kind == ERR_STOPPED)) {
+		s->err = worker_err;
+		good = false;
+	}
+	s->worker = NULL;
+	if (good || s->err.kind == ERR_STOPPED)
+		say_goodbye(s);
+	if (!good)
+		*err = s->err;
+	return good;
+}
+
+static void release(struct session *s)
+{
+	stream_stop(s->stream);
+	query_destroy(s->query);
+	copier_destroy(s->copier);
+	changes_destroy(s->changes);
+	loop_timer_free(s->tick);
+	loop_timer_free(s->ask_timer);
+	loop_timer_free(s->nudge_timer);
+	if (s->wake != NULL)
+		uv_close((uv_handle_t *)s->wake, free_async);
+	free(s->watched);
+	attachment_finish(&s->a);
+	stored_free(&s->stored);
+}
+
+bool session_run(struct loop *l, const struct session_config *config, struct session_result *result, struct err *err)
+{
+	struct session s = {.loop = l, .config = config};
+	bool good = false;
+	result->streamed = false;
+	s.reaped_us = loop_now_us();
+	if (!stored_load(config->store, &s.stored, err) || !attach(l, &config->attach, &s.stored, &s.a, err))
+		goto out;
+	if (!begin(&s, &s.err)) {
+		finish(&s, err);
+		goto out;
+	}
+	result->streamed = true;
+	log_info("streaming", KV_S("source", config->source_display), KV_S("slot", config->attach.slot), KV_L("from", s.a.start),
+	         KV_U("tables", s.nwatched), KV_END);
+	progress_start();
+	if (!s.done && !loop_wait(l, &s.done, -1, &s.err))
+		assert(s.err.kind == ERR_STOPPED);
+	good = finish(&s, err);
+out:
+	release(&s);
+	return good;
+}

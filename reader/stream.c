@@ -1,0 +1,239 @@
+#include "reader/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PASS_MESSAGES = 4096,        /* messages a turn of the loop, so that timers and the other socket get theirs */
+	STATUS_US = 1000000,         /* status at least this often, far below any sane wal_sender_timeout */
+	STATUS_MIN_US = 100000,      /* and at most this often for progress alone */
+	SILENCE_ASK_US = 10000000,   /* after this much silence, ask whether anybody is there */
+	SILENCE_LOST_US = 60000000   /* and after this much, nobody is */
+};
+
+struct stream {
+	struct pgconn *conn;
+	struct stream_events events;
+	struct loop_timer *timer;
+	lsn_t durable, told;
+	int64_t told_us, heard_us;
+	bool paused, ended;
+	bool is_refused; /* by a notice, which may come anywhere inside libpq */
+	struct err refused;
+};
+
+static void end(struct stream *s, const struct err *err)
+{
+	if (s->ended)
+		return;
+	s->ended = true;
+	loop_timer_clear(s->timer);
+	s->events.lost(s->events.ctx, err);
+}
+
+static void send_status(struct stream *s, bool ask)
+{
+	uint8_t status[REPL_STATUS_SIZE];
+	if (s->ended)
+		return;
+	/* "Written" is what is durable too: while both are behind, the server keeps us informed of its position. */
+	repl_encode_status(status, s->durable, s->durable, s->durable, clock_now_us(), ask);
+	PGconn *pg = pgconn_pg(s->conn);
+	if (PQputCopyData(pg, (const char *)status, sizeof status) == 1)
+		pgconn_flush(s->conn);
+	s->told = s->durable;
+	s->told_us = loop_now_us();
+}
+
+static void on_timer(void *ctx)
+{
+	struct stream *s = ctx;
+	int64_t silent_us = loop_now_us() - s->heard_us;
+	if (s->ended)
+		return;
+	if (!s->paused && silent_us > SILENCE_LOST_US) {
+		struct err err;
+		err_set(&err, ERR_RETRY, "the server has been silent for %d s", SILENCE_LOST_US / 1000000);
+		end(s, &err);
+		return;
+	}
+	send_status(s, !s->paused && silent_us > SILENCE_ASK_US);
+	if (!s->ended)
+		loop_timer_set(s->timer, STATUS_US);
+}
+
+void stream_acknowledge(struct stream *s, lsn_t durable)
+{
+	if (durable.v <= s->durable.v)
+		return;
+	s->durable = durable;
+	int64_t wait_us = s->told_us + STATUS_MIN_US - loop_now_us();
+	loop_timer_set(s->timer, wait_us > 0 ? wait_us : 0);
+}
+
+void stream_ask_position(struct stream *s)
+{
+	send_status(s, true);
+}
+
+void stream_say_goodbye(struct stream *s)
+{
+	send_status(s, false);
+	if (!s->ended && PQputCopyEnd(pgconn_pg(s->conn), NULL) == 1)
+		pgconn_flush(s->conn);
+}
+
+void stream_pause(struct stream *s)
+{
+	s->paused = true;
+	pgconn_pause(s->conn);
+}
+
+void stream_resume(struct stream *s)
+{
+	s->paused = false;
+	s->heard_us = loop_now_us(); /* the silence was ours */
+	pgconn_resume(s->conn);
+}
+
+static bool take_message(struct stream *s, struct slice bytes, struct err *err)
+{
+	struct repl_msg m;
+	if (!repl_decode(bytes, &m, err))
+		return false;
+	if (m.kind == REPL_XLOG)
+		return s->events.message(s->events.ctx, m.payload, err);
+	s->events.position(s->events.ctx, m.wal_end);
+	if (m.reply_requested)
+		send_status(s, false);
+	return true;
+}
+
+/* The server ended the copy: its last words are a result. */
+static void take_ending(struct stream *s, int rc)
+{
+	struct err err;
+	PGresult *r = rc == -1 ? PQgetResult(pgconn_pg(s->conn)) : NULL;
+	if (r != NULL && PQresultStatus(r) != PGRES_FATAL_ERROR)
+		err_set(&err, ERR_RETRY, "the server ended the stream");
+	else
+		err_of_result(&err, s->conn, r);
+	/* What the decoder refuses (a publication that is gone, at this point of history) it will refuse again. */
+	if (err.kind == ERR_CONFIG)
+		err.kind = ERR_GAP;
+	PQclear(r);
+	end(s, &err);
+}
+
+static void on_input(void *ctx)
+{
+	struct stream *s = ctx;
+	s->heard_us = loop_now_us();
+	for (int i = 0; i < PASS_MESSAGES; i++) {
+		char *bytes = NULL;
+		int n = s->paused || s->ended ? 0 : PQgetCopyData(pgconn_pg(s->conn), &bytes, 1);
+		if (n == 0) {
+			if (!s->ended)
+				s->events.dry(s->events.ctx);
+			return;
+		}
+		if (n < 0) {
+			take_ending(s, n);
+			return;
+		}
+		struct err err;
+		bool good = !s->is_refused && take_message(s, (struct slice){(const uint8_t *)bytes, (size_t)n}, &err);
+		PQfreemem(bytes);
+		if (s->is_refused)
+			err = s->refused;
+		if (!good) {
+			end(s, &err);
+			return;
+		}
+	}
+	s->events.dry(s->events.ctx);
+	pgconn_again(s->conn);
+}
+
+static void on_lost(void *ctx, const struct err *err)
+{
+	end(ctx, err);
+}
+
+/*
+ * From version 18 on the server warns about a missing publication and goes on,
+ * without its changes: for an exact copy that is the end.
+ */
+static void on_notice(void *ctx, const PGresult *r)
+{
+	struct stream *s = ctx;
+	const char *function = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION), *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+	if (function == NULL || strcmp(function, "LoadPublications") != 0)
+		return;
+	err_set(&s->refused, ERR_GAP, "the server drops our changes (%s): the publication is missing at this point of its history; "
+	        "start over with a new slot and an empty --store directory", text != NULL ? text : "no message");
+	s->is_refused = true;
+}
+
+static void ignore_notice(void *ctx, const PGresult *r)
+{
+	(void)ctx;
+	(void)r;
+}
+
+/* PostgreSQL splits publication_names as identifiers inside the literal. */
+static char *start_command(const char *slot, const char *publication, lsn_t from)
+{
+	char text[LSN_TEXT_SIZE], *sql = NULL;
+	char *slot_id = quote_identifier(slot), *publication_id = quote_identifier(publication);
+	char *names = quote_replication_literal(publication_id);
+	if (asprintf(&sql, "START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s, messages 'true')",
+	             slot_id, lsn_format(from, text), names) < 0)
+		sql = NULL;
+	free(names);
+	free(publication_id);
+	free(slot_id);
+	return sql;
+}
+
+bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char *publication, lsn_t from,
+                  const struct stream_events *events, struct stream **out, struct err *err)
+{
+	char *sql = start_command(slot, publication, from);
+	if (sql == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	PGresult *r = NULL;
+	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
+	free(sql);
+	if (!good)
+		return false;
+	bool copying = PQresultStatus(r) == PGRES_COPY_BOTH;
+	PQclear(r);
+	if (!copying)
+		return err_set(err, ERR_PROTOCOL, "START_REPLICATION: the server did not begin to stream");
+	struct stream *s = calloc(1, sizeof *s);
+	if (s == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	s->conn = c;
+	s->events = *events;
+	s->durable = from;
+	s->heard_us = loop_now_us();
+	s->timer = loop_timer_create(l, on_timer, s);
+	loop_timer_set(s->timer, STATUS_US);
+	PQsetNoticeReceiver(pgconn_pg(c), on_notice, s);
+	pgconn_listen(c, &(struct pgconn_events){.ctx = s, .on_input = on_input, .on_lost = on_lost});
+	*out = s;
+	return true;
+}
+
+void stream_stop(struct stream *s)
+{
+	if (s == NULL)
+		return;
+	s->ended = true;
+	pgconn_listen(s->conn, &(struct pgconn_events){.ctx = NULL});
+	PQsetNoticeReceiver(pgconn_pg(s->conn), ignore_notice, NULL);
+	loop_timer_free(s->timer);
+	free(s);
+}
