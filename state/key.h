@@ -2,10 +2,43 @@
  * state/key.h - the order-preserving encoding of row keys.
  *
  * A key is one or more columns in the order of the source's index. Each is
- * encoded from its PostgreSQL text form (the pinned output settings of DESIGN
- * section 10) so that memcmp order of the encoding is the type's own order
- * where FORMAT.md says so, and so that two different texts always have
- * different encodings. A text that does not parse as its type is refused.
+ * encoded from its PostgreSQL text form (the output settings that FACTS pins)
+ * so that memcmp order of the encoding is the type's own order (for text: the
+ * order of its bytes), and so that two different texts always have different
+ * encodings. A text that is not of its type, or not in the one form that
+ * PostgreSQL prints, is refused.
+ *
+ *   int2 int4 int8   2, 4, 8 bytes big-endian, sign bit flipped
+ *   oid              4 bytes big-endian
+ *   bool             00 false, 01 true
+ *   uuid             16 bytes
+ *   date             days since 2000-01-01 as int4; -infinity lowest, infinity highest
+ *   timestamp(tz)    microseconds since 2000-01-01 as int8; likewise
+ *   text             its bytes; 00 behind it unless it is the last column of the key
+ *   bytea            its bytes, each 00 as 00 FF; 00 01 behind it unless it is the last column
+ *
+ * Order holds across columns because the encoding of a column that is not the
+ * last is never a prefix of another one's. A text has no 00 of its own, so its
+ * terminator is below any byte that follows in a longer text. A longer bytea
+ * has at the place of the 00 01 either 01..FF, above the 00, or 00 FF, above the
+ * 00 01. In the last column the shorter of two is a prefix of the longer, which
+ * memcmp order puts first.
+ *
+ * LMDB has no empty key. A key of no bytes (its only column an empty text or
+ * bytea) is the single byte 00, which no other text or bytea encodes to and
+ * which is below all others.
+ *
+ * Long keys. LMDB's limit is 511 bytes. A key of up to 510 is stored as it is,
+ * a longer one as its first 479 bytes and the SHA-256 of the whole:
+ *
+ *   |<-------------- 479 -------------->|<-- 32 -->|
+ *   | first bytes of the full encoding  | SHA-256  |
+ *
+ * So the length alone tells the two apart, and a short key never equals a long
+ * one: that is why a key of 511 bytes is already a long one. A row under a long
+ * key carries the full encoding (row.h). Two keys that differ within their
+ * first 479 bytes are stored in order; of two that do not, and one of which is
+ * long, only the full encodings tell the order.
  *
  * Pure. Any thread.
  */
@@ -17,7 +50,7 @@
 
 /* Stored in schema records: never renumber. */
 enum key_kind {
-	KEY_TEXT = 1,    /* any type without an encoding of its own: its text, bytewise */
+	KEY_TEXT = 1, /* any type without an encoding of its own: its text, bytewise */
 	KEY_INT2 = 2,
 	KEY_INT4 = 3,
 	KEY_INT8 = 4,
@@ -26,24 +59,36 @@ enum key_kind {
 	KEY_TIMESTAMP = 7,   /* timestamp without time zone */
 	KEY_TIMESTAMPTZ = 8, /* text form is UTC, "+00" */
 	KEY_BOOL = 9,
-	KEY_BYTEA = 10,      /* text form is hex */
+	KEY_BYTEA = 10, /* text form is hex */
 	KEY_OID = 11
 };
 
 /* The encoding for a type (base type of a domain). Unknown types: KEY_TEXT. */
 enum key_kind key_kind_of_type(uint32_t type_oid);
+bool key_kind_is_known(unsigned kind); /* a number of the enum above */
 
-#define KEY_MAX 511      /* LMDB's limit */
+#define KEY_MAX         511 /* LMDB's limit; every key of this length is a long one */
+#define KEY_PREFIX      479 /* bytes of the full encoding in a long key */
 #define KEY_COLUMNS_MAX 32
 
 /*
- * Encodes n columns into out. A key longer than KEY_MAX is cut to a prefix and
- * a SHA-256 half at exactly KEY_MAX bytes: then *is_long is set and `full`
- * receives the whole encoding, which the row must carry (row.h) and which is
- * compared on every hit.
- * `full` is scratch in any case. Fails with ERR_PROTOCOL on a text that is not of its type.
+ * Encodes n columns (1 to KEY_COLUMNS_MAX), the whole key, into out. For a long
+ * key *is_long is set and `full` receives the whole encoding, which the row must
+ * carry and which is compared on every hit. `full` is scratch in any case; *out_len is at
+ * least 1. Fails with ERR_PROTOCOL on a text that is not of its type.
  */
-bool key_encode(const enum key_kind *kinds, const struct slice *texts, size_t n,
-                uint8_t out[KEY_MAX], size_t *out_len, struct buf *full, bool *is_long, struct err *err);
+bool key_encode(const enum key_kind *kinds, const struct slice *texts, size_t n, uint8_t out[KEY_MAX],
+				size_t *out_len, struct buf *full, bool *is_long, struct err *err);
+
+/*
+ * Appends the full encoding, never shortened, of the first n of the nkinds
+ * columns of a key. With n < nkinds, exactly the keys whose first n columns are
+ * these texts have a full encoding that starts with it; with n = 0 it is empty: all do.
+ */
+bool key_encode_prefix(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
+					   struct buf *out, struct err *err);
+
+/* The stored form of a full encoding; returns its length. *is_long may be NULL. */
+size_t key_store(struct slice full, uint8_t out[KEY_MAX], bool *is_long);
 
 #endif

@@ -19,13 +19,13 @@ enum type_class {
 	TYPE_FLOAT = 2,   /* float4/8: NaN and Infinity as strings */
 	TYPE_NUMERIC = 3, /* the same */
 	TYPE_BOOL = 4,
-	TYPE_JSON = 5     /* json, jsonb: embedded */
+	TYPE_JSON = 5 /* json, jsonb: embedded */
 };
 enum type_class type_class_of(uint32_t base_type_oid);
 
 struct column {
-	const char *name;      /* unquoted */
-	uint32_t type_oid;     /* as on the wire (a domain's own OID) */
+	const char *name;  /* unquoted */
+	uint32_t type_oid; /* as on the wire (a domain's own OID) */
 	int32_t typmod;
 	const char *type_name; /* castable, quoted and schema-qualified as needed; no typmod */
 	uint8_t type_class;    /* enum type_class, of the base type */
@@ -33,9 +33,9 @@ struct column {
 
 struct schema {
 	uint32_t table_id;
-	uint32_t version;      /* 1, 2, 3 ... per table */
+	uint32_t version; /* 1, 2, 3 ... per table */
 	uint16_t ncolumns;
-	uint16_t nkeys;
+	uint16_t nkeys;         /* 1 to KEY_COLUMNS_MAX */
 	struct column *columns; /* in the order of the wire and of rows */
 	uint16_t *key_columns;  /* indexes into columns, in index order */
 	uint8_t *key_kinds;     /* enum key_kind, parallel to key_columns */
@@ -49,5 +49,7 @@ void schema_free(struct schema *s);
 bool schema_same(const struct schema *a, const struct schema *b);
 /* Index of the column called name, or -1. */
 int schema_find(const struct schema *s, const char *name);
+/* key_kinds in the type that key_encode takes; fills the first nkeys. */
+void schema_key_kinds(const struct schema *s, enum key_kind out[KEY_COLUMNS_MAX]);
 
 #endif
