@@ -18,7 +18,7 @@ struct format {
 	bool with_meta;
 	size_t ncolumns;
 	uint8_t *classes;
-	struct buf names;   /* JSON: `"name":` of each column; CSV: the header line */
+	struct buf names;   /* JSON: `"name":` of each column, a comma in front; CSV: the header line */
 	size_t *name_ends;  /* in names */
 	struct buf scratch; /* for json_is_valid */
 };
@@ -43,17 +43,6 @@ static void put_text(struct buf *out, const char *s)
 
 /* ---- JSON ---- */
 
-static bool fits_class(uint8_t type_class, struct slice text, struct buf *scratch)
-{
-	switch (type_class) {
-	case TYPE_INT:
-	case TYPE_FLOAT:
-	case TYPE_NUMERIC: return json_is_number(text);
-	case TYPE_JSON: return json_is_valid(text, scratch);
-	default: return false;
-	}
-}
-
 /* Line ends can only stand between the tokens of valid JSON. */
 static void put_on_one_line(struct buf *out, struct slice json)
 {
@@ -65,17 +54,33 @@ static void put_on_one_line(struct buf *out, struct slice json)
 	}
 }
 
+/* False: the text is not what its column's class says. */
+static bool put_by_class(struct buf *out, uint8_t type_class, struct slice text, struct buf *scratch)
+{
+	switch (type_class) {
+	case TYPE_INT:
+	case TYPE_FLOAT:
+	case TYPE_NUMERIC:
+		if (!json_is_number(text)) return false;
+		buf_put(out, text.p, text.n);
+		return true;
+	case TYPE_BOOL:
+		if (text.n != 1 || (*text.p != 't' && *text.p != 'f')) return false;
+		put_text(out, *text.p == 't' ? "true" : "false");
+		return true;
+	case TYPE_JSON:
+		if (!json_is_valid(text, scratch)) return false;
+		put_on_one_line(out, text);
+		return true;
+	default: return false;
+	}
+}
+
 static void put_json_value(struct buf *out, uint8_t type_class, struct slice text, struct buf *scratch)
 {
-	bool truth = type_class == TYPE_BOOL && text.n == 1 && (*text.p == 't' || *text.p == 'f');
-
 	if (!text.p)
 		put_text(out, "null");
-	else if (truth)
-		put_text(out, *text.p == 't' ? "true" : "false");
-	else if (fits_class(type_class, text, scratch))
-		put_on_one_line(out, text);
-	else
+	else if (!put_by_class(out, type_class, text, scratch))
 		json_put_string(out, text);
 }
 
@@ -101,7 +106,6 @@ static void put_json_row(struct format *f, const struct slice *cells, const stru
 	buf_put_u8(out, '{');
 	if (f->with_meta) put_json_meta(out, meta);
 	for (size_t i = 0; i < f->ncolumns; i++) {
-		if (i > 0 || f->with_meta) buf_put_u8(out, ',');
 		buf_put(out, f->names.p + start, f->name_ends[i] - start);
 		start = f->name_ends[i];
 		put_json_value(out, f->classes[i], cells[i], &f->scratch);
@@ -114,9 +118,15 @@ static void put_json_row(struct format *f, const struct slice *cells, const stru
 /* The empty string is quoted to tell it from NULL. */
 static bool needs_quotes(struct slice text)
 {
-	for (size_t i = 0; i < text.n; i++) {
-		uint8_t c = text.p[i];
-		if (c == ',' || c == '"' || c == '\n' || c == '\r') return true;
+	const uint8_t *p = text.p, *end = p + text.n;
+
+	for (; end - p >= 8; p += 8) {
+		uint64_t w = word_load(p);
+
+		if (word_has(w, ',') | word_has(w, '"') | word_has(w, '\n') | word_has(w, '\r')) return true;
+	}
+	for (; p < end; p++) {
+		if (*p == ',' || *p == '"' || *p == '\n' || *p == '\r') return true;
 	}
 	return text.n == 0;
 }
@@ -273,6 +283,7 @@ static bool check_meta(enum format_kind kind, const struct format_column *column
 static void build_json_names(struct format *f, const struct format_column *columns)
 {
 	for (size_t i = 0; i < f->ncolumns; i++) {
+		if (i > 0 || f->with_meta) buf_put_u8(&f->names, ',');
 		json_put_string(&f->names, slice_of(columns[i].name));
 		buf_put_u8(&f->names, ':');
 		f->name_ends[i] = f->names.n;

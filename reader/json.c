@@ -37,6 +37,11 @@ size_t utf8_length(const uint8_t *p, const uint8_t *end)
 	return 4;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Room for n bytes at the end, not counted in yet. */
 static uint8_t *room(struct buf *out, size_t n)
 {
@@ -81,6 +86,11 @@ static uint8_t *put_special(uint8_t *q, const uint8_t **p, const uint8_t *end)
 	return q + n;
 }
 
+static bool word_is_plain(uint64_t w)
+{
+	return !(word_below(w, 0x20) | word_has(w, '"') | word_has(w, '\\') | word_high(w));
+}
+
 static bool is_special(uint8_t c)
 {
 	return c < 0x20 || c >= 0x80 || c == '"' || c == '\\';
@@ -90,14 +100,11 @@ static bool is_special(uint8_t c)
 static uint8_t *put_piece(uint8_t *q, const uint8_t **p, const uint8_t *stop, const uint8_t *end)
 {
 	while (*p < stop) {
-		if (stop - *p >= 8) {
-			uint64_t w = word_load(*p);
-			if (!(word_below(w, 0x20) | word_has(w, '"') | word_has(w, '\\') | word_high(w))) {
-				memcpy(q, &w, 8);
-				q += 8;
-				*p += 8;
-				continue;
-			}
+		if (stop - *p >= 8 && word_is_plain(word_load(*p))) {
+			memcpy(q, *p, 8);
+			q += 8;
+			*p += 8;
+			continue;
 		}
 		if (is_special(**p))
 			q = put_special(q, p, end);
@@ -110,15 +117,17 @@ static uint8_t *put_piece(uint8_t *q, const uint8_t **p, const uint8_t *stop, co
 void json_put_string(struct buf *out, struct slice text)
 {
 	const uint8_t *p = text.p, *end = p + text.n;
+	uint8_t *start = room(out, WORST * smaller(text.n, PIECE) + 2), *q = start;
 
-	buf_put_u8(out, '"');
-	while (p < end) {
-		size_t n = (size_t)(end - p) < PIECE ? (size_t)(end - p) : PIECE;
-		uint8_t *start = room(out, n * WORST);
-		uint8_t *q = put_piece(start, &p, p + n, end);
+	*q++ = '"';
+	for (;;) {
+		q = put_piece(q, &p, p + smaller((size_t)(end - p), PIECE), end);
+		if (p == end) break;
 		out->n += (size_t)(q - start);
+		start = q = room(out, WORST * smaller((size_t)(end - p), PIECE) + 1);
 	}
-	buf_put_u8(out, '"');
+	*q++ = '"';
+	out->n += (size_t)(q - start);
 }
 
 /* ---- numbers ---- */
@@ -210,6 +219,10 @@ static bool take_string(struct lexer *l)
 	while (l->p < l->end) {
 		size_t n;
 
+		if (l->end - l->p >= 8 && word_is_plain(word_load(l->p))) {
+			l->p += 8;
+			continue;
+		}
 		if (take(l, '"')) return true;
 		if (take(l, '\\')) {
 			if (!take_escape(l)) return false;
