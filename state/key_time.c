@@ -109,7 +109,7 @@ static void take_end(struct cur *c, struct civil *v)
 		take_literal(c, " BC");
 		v->year = 1 - v->year;
 	}
-	if (!cur_done(c) || v->month < 1 || v->month > 12) c->bad = true;
+	if (!cur_done(c)) c->bad = true;
 }
 
 /* ---- printing, as EncodeDateOnly and EncodeDateTime do ---- */

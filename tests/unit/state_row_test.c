@@ -232,6 +232,7 @@ static void entries_that_no_encoder_makes_are_refused(void **state)
 	assert_true(ACCEPTS("\x02\1\0\0\0\0\0\0\0\1\1\3a\0", 2));
 	assert_true(ACCEPTS("\x0A\1\0\0\0\0\0\0\0\1\2\3a\1", 2));
 	assert_false(ACCEPTS("\x02\1\0\0\0\0\0\0\0\1\2\3a\1", 2)); /* absent, but not hidden */
+	assert_false(ACCEPTS("\x0A\1\0\0\0\0\0\0\0\1\1\3a\1", 2)); /* absent, but another column is in doubt */
 	assert_false(ACCEPTS("\x0A\1\0\0\0\0\0\0\0\1\2\3a\0", 2)); /* hidden, but nothing absent */
 	assert_false(ACCEPTS("\x02\1\0\0\0\0\0\0\0\1\0\3a\0", 2)); /* in doubt, but no column is */
 	assert_false(ACCEPTS("\x02\1\0\0\0\0\0\0\0\1\5\3a\0", 2)); /* a bit behind the last column */

@@ -227,6 +227,39 @@ static void headers_must_make_sense(void **state)
 	assert_true(refused_header(0, 0, 0));
 }
 
+/* A schema of n columns that are all key columns. */
+static bool accepts_keys(uint16_t n)
+{
+	struct buf b = {0};
+	bool ok;
+
+	buf_put_u32(&b, 1);
+	buf_put_u32(&b, 1);
+	buf_put_u16(&b, n);
+	buf_put_u16(&b, n);
+	for (uint16_t i = 0; i < n; i++) {
+		buf_put_str(&b, "c");
+		buf_put_u32(&b, 23);
+		buf_put_u32(&b, 0);
+		buf_put_str(&b, "integer");
+		buf_put_u8(&b, TYPE_INT);
+	}
+	for (uint16_t i = 0; i < n; i++) {
+		buf_put_u16(&b, i);
+		buf_put_u8(&b, KEY_INT4);
+	}
+	ok = decode(slice_of_buf(&b));
+	buf_finish(&b);
+	return ok;
+}
+
+static void keys_have_at_most_32_columns(void **state)
+{
+	(void)state;
+	assert_true(accepts_keys(KEY_COLUMNS_MAX));
+	assert_false(accepts_keys(KEY_COLUMNS_MAX + 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +272,7 @@ int main(void)
 		cmocka_unit_test(damaged_schemas_are_survived),
 		cmocka_unit_test(keys_must_make_sense),
 		cmocka_unit_test(headers_must_make_sense),
+		cmocka_unit_test(keys_have_at_most_32_columns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
