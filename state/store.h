@@ -11,13 +11,18 @@
  *   doubt.N    encoded key               -> nothing     keys of entries in doubt
  *
  * A process opens a directory at most once (an LMDB rule). The writing handle
- * takes an flock on DIR/tidemark.lock: one daemon a store. A write transaction
- * belongs to the thread that began it; a read transaction may move between
- * threads (MDB_NOTLS) but not be used by two at once.
+ * takes an flock on DIR/tidemark.lock: one daemon a store. One write transaction at a time;
+ * it belongs to the thread that began it. Any number of read transactions, from any
+ * threads; one may move between threads (MDB_NOTLS) but not be used by two at once.
  *
- * Error kinds: ERR_BUSY another daemon; ERR_CORRUPT damaged, truncated,
- * foreign or newer; ERR_CONFIG missing or not permitted; ERR_DISK a write
- * failed (the previous state is intact; abort and try again later).
+ * A table's handles are there as soon as a transaction sees its record. Rows of a
+ * table that the transaction does not have are ERR_BUG.
+ *
+ * Error kinds: ERR_BUSY another daemon, or all reader slots taken; ERR_CORRUPT
+ * damaged, truncated, foreign or newer; ERR_CONFIG missing or not permitted; ERR_DISK a
+ * write failed: the previous state is intact, abort and try again later. After an I/O error the
+ * next store_begin_*() opens the environment again by itself, for which no other
+ * transaction of this process may be open (ERR_DISK until then).
  */
 #ifndef STATE_STORE_H
 #define STATE_STORE_H
@@ -30,30 +35,40 @@
 struct store;
 struct store_txn;
 
-#define STORE_FORMAT 1
+#define STORE_FORMAT  1
 #define STORE_ID_SIZE 16
 
 enum store_mode {
 	STORE_READ,  /* other processes and the read commands */
 	STORE_WRITE, /* the daemon: creates DIR and the store when absent */
-	STORE_WRITE_FAST /* as STORE_WRITE with MDB_NOSYNC until store_sync(): only for a fresh store */
+	/*
+	 * As STORE_WRITE, and syncs nothing until store_sync(), from which on it is STORE_WRITE. Only a
+	 * new store, or one that was never synced since, takes it; others stay with STORE_WRITE. A power loss
+	 * before store_sync() is found at the next opening: ERR_CORRUPT, start over.
+	 */
+	STORE_WRITE_FAST
 };
 
+/*
+ * A writer first makes one small synced commit, so that all it then shows, the
+ * checkpoint above all, is durable.
+ */
 bool store_open(const char *dir, enum store_mode mode, struct store **out, struct err *err);
 void store_close(struct store *s);
 const char *store_dir(const struct store *s);
 const uint8_t *store_id(const struct store *s); /* STORE_ID_SIZE random bytes made at creation */
 
-/* Flushes everything committed so far, meta page included. */
+/* Flushes everything committed so far, meta page included. The writing thread calls it, between transactions.
+ */
 bool store_sync(struct store *s, struct err *err);
 
 struct store_info {
-	uint64_t file_bytes;      /* size of data.mdb */
-	uint64_t used_bytes;      /* pages in use, free ones excluded */
-	uint64_t last_txn;        /* LMDB transaction number */
-	unsigned readers, readers_max;
-	int oldest_reader_pid;    /* 0 = none */
-	uint64_t oldest_reader_lag; /* in LMDB transactions */
+	uint64_t file_bytes;           /* size of data.mdb */
+	uint64_t used_bytes;           /* pages in use, free ones excluded */
+	uint64_t last_txn;             /* LMDB transaction number */
+	unsigned readers, readers_max; /* reader slots: taken, all */
+	int oldest_reader_pid;         /* of other processes' open transactions; 0 = none */
+	uint64_t oldest_reader_lag;    /* in LMDB transactions */
 };
 bool store_info(struct store *s, struct store_info *out, struct err *err);
 /* Frees slots of readers that died (mdb_reader_check); returns how many. */
@@ -64,6 +79,8 @@ bool store_begin_read(struct store *s, struct store_txn **out, struct err *err);
 bool store_begin_write(struct store *s, struct store_txn **out, struct err *err);
 bool store_commit(struct store_txn *t, struct err *err); /* frees t, also on failure */
 void store_abort(struct store_txn *t);                   /* accepts NULL */
+/* LMDB's number of it. Two read transactions of one number see the same state. */
+uint64_t store_txn_id(const struct store_txn *t);
 
 /* ---- records. Absent: *found = false and true is returned. ---- */
 bool store_get_checkpoint(struct store_txn *t, struct checkpoint *out, bool *found, struct err *err);
@@ -71,13 +88,15 @@ bool store_put_checkpoint(struct store_txn *t, const struct checkpoint *c, struc
 bool store_get_lineage(struct store_txn *t, struct lineage *out, bool *found, struct err *err);
 bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err *err);
 
-bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found, struct err *err);
+bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found,
+					 struct err *err);
 /* Creates rows.N and doubt.N when new. */
 bool store_put_table(struct store_txn *t, const struct table_record *r, struct err *err);
 /* All tables in id order: malloc'd array, each freed with table_record_free, then free(array). */
 bool store_list_tables(struct store_txn *t, struct table_record **out, size_t *n, struct err *err);
 
-bool store_get_schema(struct store_txn *t, uint32_t table_id, uint32_t version, struct schema **out, bool *found, struct err *err);
+bool store_get_schema(struct store_txn *t, uint32_t table_id, uint32_t version, struct schema **out,
+					  bool *found, struct err *err);
 bool store_put_schema(struct store_txn *t, const struct schema *s, struct err *err);
 
 bool store_get_run(struct store_txn *t, uint64_t id, struct run_record *out, bool *found, struct err *err);
@@ -86,13 +105,18 @@ bool store_list_runs(struct store_txn *t, struct run_record **out, size_t *n, st
 
 bool store_put_unseen(struct store_txn *t, struct unseen_entry e, struct err *err);
 bool store_del_unseen(struct store_txn *t, lsn_t commit_lsn, struct err *err); /* absent is fine */
-bool store_list_unseen(struct store_txn *t, struct unseen_entry **out, size_t *n, struct err *err); /* free(*out) */
+/* free(*out). */
+bool store_list_unseen(struct store_txn *t, struct unseen_entry **out, size_t *n, struct err *err);
 
 /* ---- rows. Results point into the map and live until the next write in t or its end. ---- */
-bool store_row_get(struct store_txn *t, uint32_t table_id, struct slice key, struct slice *entry, bool *found, struct err *err);
-bool store_row_put(struct store_txn *t, uint32_t table_id, struct slice key, struct slice entry, struct err *err);
-bool store_row_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err); /* absent is fine */
-/* Drops every row and every doubt of the table, at a cost that does not grow with the rows. */
+bool store_row_get(struct store_txn *t, uint32_t table_id, struct slice key, struct slice *entry, bool *found,
+				   struct err *err);
+bool store_row_put(struct store_txn *t, uint32_t table_id, struct slice key, struct slice entry,
+				   struct err *err);
+/* Absent is fine. */
+bool store_row_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
+/* Drops every row and doubt of the table by freeing whole pages: no row is looked at unless there are large
+ * ones. */
 bool store_rows_drop(struct store_txn *t, uint32_t table_id, struct err *err);
 
 bool store_doubt_put(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
@@ -102,9 +126,11 @@ bool store_doubt_del(struct store_txn *t, uint32_t table_id, struct slice key, s
 enum store_space { SPACE_ROWS, SPACE_DOUBT };
 struct store_scan;
 /* from: first key wanted (inclusive; n = 0: the start). Entries are empty in SPACE_DOUBT. */
-bool store_scan_open(struct store_txn *t, uint32_t table_id, enum store_space space, struct slice from, struct store_scan **out, struct err *err);
+bool store_scan_open(struct store_txn *t, uint32_t table_id, enum store_space space, struct slice from,
+					 struct store_scan **out, struct err *err);
 /* *found = false at the end. */
-bool store_scan_next(struct store_scan *s, struct slice *key, struct slice *entry, bool *found, struct err *err);
+bool store_scan_next(struct store_scan *s, struct slice *key, struct slice *entry, bool *found,
+					 struct err *err);
 void store_scan_close(struct store_scan *s); /* before the transaction ends; accepts NULL */
 
 #endif
