@@ -72,6 +72,8 @@ void changes_destroy(struct changes *ch)
 void changes_set_copier(struct changes *ch, struct copier *copier)
 {
 	ch->copier = copier;
+	/* An idle server has nothing more to say before a first chunk's H is passed. */
+	copier_stream_position(copier, ch->received);
 }
 
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn)

@@ -16,7 +16,7 @@
 enum {
 	TICK_US = 200000,
 	IDLE_POSITION_US = 1000000, /* an idle slot's checkpoint moves at most this often */
-	NUDGE_AFTER_US = 10000,     /* a window that waits this long for the stream to pass its H gets a watermark message */
+	NUDGE_AFTER_US = 2000,      /* a window that waits this long for the stream to pass its H gets a watermark message */
 	NUDGE_EVERY_US = 50000,     /* and from then on we ask for the server's position */
 	REAP_EVERY_US = 60000000,
 	LAGGING_READER_TXNS = 10000,
