@@ -21,11 +21,18 @@ struct applier;
 bool applier_create(struct store *store, struct applier **out, struct err *err);
 void applier_destroy(struct applier *a); /* aborts an open transaction; accepts NULL */
 
-/* Applies all of b, in order; does not take it. After a failure only applier_abort() and applier_destroy() may follow. */
+/*
+ * Applies all of b, in order; does not take it. After a failure only applier_abort() and
+ * applier_destroy() may follow.
+ */
 bool applier_apply(struct applier *a, struct batch *b, struct err *err);
 
-bool applier_is_open(const struct applier *a);      /* a write transaction with something in it */
-bool applier_at_boundary(const struct applier *a);  /* not inside a source transaction */
+/* Only operations from <= i < to. A chunk's rows belong in one part with their OP_CHUNK. */
+bool applier_apply_part(struct applier *a, struct batch *b, size_t from, size_t to, struct err *err);
+
+bool applier_is_open(const struct applier *a);       /* a write transaction with something in it */
+bool applier_has_writes(const struct applier *a);    /* not only questions: committing it writes to disk */
+bool applier_at_boundary(const struct applier *a);   /* not inside a source transaction */
 size_t applier_dirty_bytes(const struct applier *a); /* estimate of dirty pages held by LMDB, in bytes */
 
 /* now_us: our clock, for the checkpoint. Requires applier_at_boundary(). Answers become available. */
@@ -37,7 +44,8 @@ struct checkpoint applier_committed(const struct applier *a);
 
 /* ---- answers ---- */
 enum answer_kind {
-	ANSWER_DOUBT, /* table_id has `count` entries in doubt now: posted by the commit that changed it, and once for each table at creation */
+	ANSWER_DOUBT, /* table_id has `count` entries in doubt now: posted by the commit that changed it, and once
+	                 for each table at creation */
 	ANSWER_KEYS   /* of OP_LIST_*: keys, and where to go on */
 };
 

@@ -21,9 +21,10 @@ enum op_kind {
 	                change, the key itself for an update, empty for an insert (nothing to inherit) */
 	OP_DELETE,   /* key, pos; body = full key when it is a long one */
 	OP_TRUNCATE, /* pos */
-	OP_COMMIT,   /* lsn = end_lsn, pos.lsn = commit LSN, pos.epoch, xid, time_us = commit time; flags may have OP_F_CHANGES */
+	OP_COMMIT,   /* lsn = end_lsn, pos.lsn = commit LSN, pos.epoch, xid, time_us = commit time; flags may
+	                have OP_F_CHANGES */
 
-	/* Between transactions only. */
+	/* Between transactions only; OP_TABLE and OP_SCHEMA may come inside one too. */
 	OP_POSITION,   /* lsn = an idle walEnd; pos.epoch: the checkpoint moves there if higher */
 	OP_LINEAGE,    /* body = encoded lineage */
 	OP_TABLE,      /* table_id; body = encoded table record. New id: creates it. Known id: names, oid and
@@ -31,11 +32,13 @@ enum op_kind {
 	OP_SCHEMA,     /* table_id; body = encoded schema: becomes the table's current version */
 	OP_RUN,        /* body = encoded run record of a new run: `accepted` is filled in here, and the table's
 	                  trust position raised to it */
-	OP_RUN_STATE,  /* run_id, state = enum run_state, time_us; a finished first run makes its table TABLE_COPIED,
-	                  and the end of the table's last open run clears trust */
+	OP_RUN_STATE,  /* run_id, state = enum run_state, time_us; a finished first run makes its table
+	                  TABLE_COPIED, and the end of the table's last open run clears trust */
 	OP_CHUNK,      /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
-	                  OP_CHUNK_GONE that follow belong to it */
-	OP_CHUNK_ROW,  /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if OP_F_SUPERSEDED */
+	                  OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
+	                  counters become durable with the rows */
+	OP_CHUNK_ROW,  /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
+	                  OP_F_SUPERSEDED */
 	OP_CHUNK_GONE, /* key, body = full key when long: the source has no such row as of the chunk */
 	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */
 
@@ -74,7 +77,7 @@ struct op {
 	size_t body_len;
 	union {
 		struct { lsn_t lsn; xid_t xid; int64_t time_us; } commit; /* OP_COMMIT, OP_POSITION, OP_UNSEEN_DROP */
-		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run; /* OP_RUN_STATE, OP_CHUNK */
+		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run; /* OP_RUN_STATE, _CHUNK */
 		struct { uint64_t token; uint32_t limit, scan_limit; } list;
 	} u;
 };
@@ -92,12 +95,15 @@ void batch_destroy(struct batch *b); /* accepts NULL */
 struct op *batch_add(struct batch *b, enum op_kind kind);
 /* Memory held, in bytes: what the queue is bounded by. */
 size_t batch_bytes(const struct batch *b);
+/* How many operations from the start end between source transactions; the rest begins one that b does not end. */
+size_t batch_whole_ops(const struct batch *b);
 
 /* Builders for operations that carry a record. */
 void batch_add_table(struct batch *b, const struct table_record *t);
 void batch_add_schema(struct batch *b, const struct schema *s);
 void batch_add_run(struct batch *b, const struct run_record *r);
-void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state, int64_t time_us);
+void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
+                         int64_t time_us);
 void batch_add_lineage(struct batch *b, const struct lineage *l);
 
 #endif

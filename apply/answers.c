@@ -1,0 +1,179 @@
+#include <stdlib.h>
+
+#include "apply/applier_impl.h"
+
+/* ---- lists of answers ---- */
+
+static struct answer *answer_add(struct answers *list, enum answer_kind kind, uint32_t table_id)
+{
+	struct answer *answer = mem_alloc(sizeof *answer);
+
+	*answer = (struct answer){.kind = kind, .table_id = table_id};
+	arena_init(&answer->arena);
+	answers_move(&(struct answers){answer, answer}, list);
+	return answer;
+}
+
+void answers_move(struct answers *from, struct answers *to)
+{
+	if (!from->head) return;
+	if (to->tail)
+		to->tail->next = from->head;
+	else
+		to->head = from->head;
+	to->tail = from->tail;
+	*from = (struct answers){0};
+}
+
+void answers_free(struct answers *list)
+{
+	for (struct answer *x = list->head, *next; x; x = next) {
+		next = x->next;
+		answer_destroy(x);
+	}
+	*list = (struct answers){0};
+}
+
+void answer_destroy(struct answer *a)
+{
+	if (!a) return;
+	arena_finish(&a->arena);
+	free(a);
+}
+
+struct answer *applier_take_answers(struct applier *a)
+{
+	struct answer *head = a->ready.head;
+
+	a->ready = (struct answers){0};
+	return head;
+}
+
+void answers_post_doubt(struct applier *a, bool all)
+{
+	for (struct table *t = a->tables; t; t = t->hh.next) {
+		if (!all && t->rec.doubt == t->doubt_posted) continue;
+		answer_add(&a->pending, ANSWER_DOUBT, t->rec.id)->count = t->rec.doubt;
+		t->doubt_posted = t->rec.doubt;
+	}
+}
+
+/* ---- lists of keys ---- */
+
+struct listing {
+	struct applier *a;
+	struct table *t;
+	const struct op *op;
+	const struct schema *schema; /* the current one */
+	struct answer *answer;
+	struct buf keys; /* of struct answer_key */
+	uint32_t looked;
+	struct slice last; /* looked at */
+};
+
+static struct slice keep(struct arena *arena, struct slice s)
+{
+	return (struct slice){arena_copy(arena, s.p, s.n), s.n};
+}
+
+/* The texts of a row's key, from the row: decoded under the version it was written with. */
+static bool key_texts(struct listing *l, struct slice entry, const struct slice **out, struct err *err)
+{
+	struct cells *cells = &l->a->stored_cells;
+	struct row_head head;
+	const struct schema *s = row_cells(l->a, l->t, entry, &head, cells, err);
+	struct slice *texts;
+
+	if (!s) return false;
+	if (s->nkeys != l->schema->nkeys)
+		return err_set(err, ERR_CORRUPT, "rows under one table have keys of %u and of %u columns", s->nkeys,
+					   l->schema->nkeys);
+	texts = arena_alloc(&l->answer->arena, s->nkeys * sizeof *texts);
+	for (size_t i = 0; i < s->nkeys; i++) {
+		const struct cell *c = &cells->v[s->key_columns[i]];
+
+		if (c->kind != CELL_TEXT) return err_set(err, ERR_CORRUPT, "a stored row has no value in its key");
+		texts[i] = keep(&l->answer->arena, c->text);
+	}
+	*out = texts;
+	return true;
+}
+
+static bool list_key(struct listing *l, struct slice key, struct slice entry, struct err *err)
+{
+	struct answer_key k = {.key = keep(&l->answer->arena, key)};
+
+	if (!key_texts(l, entry, &k.texts, err)) return false;
+	buf_put(&l->keys, &k, sizeof k);
+	l->answer->nkeys++;
+	return true;
+}
+
+static bool visit_doubt(struct listing *l, struct slice key, struct err *err)
+{
+	struct entry e;
+
+	if (!entry_get_unchecked(l->a, l->t, key, &e, err)) return false;
+	if (!e.present || !(e.flags & ROW_DOUBT))
+		return err_set(err, ERR_CORRUPT, "the index of rows in doubt names a row that is not");
+	return list_key(l, key, e.bytes, err);
+}
+
+static bool visit_suspect(struct listing *l, struct slice key, struct slice bytes, struct err *err)
+{
+	uint8_t flags;
+	struct pos pos;
+
+	if (!row_peek(bytes, &flags, &pos))
+		return err_set(err, ERR_CORRUPT, "a stored entry of %zu bytes is cut short", bytes.n);
+	if (flags & ROW_DELETED || pos_cmp(pos, l->op->pos) >= 0) return true;
+	return list_key(l, key, bytes, err);
+}
+
+static bool is_full(const struct listing *l)
+{
+	const struct op *op = l->op;
+
+	return l->answer->nkeys >= op->u.list.limit ||
+		   (op->kind == OP_LIST_SUSPECTS && l->looked >= op->u.list.scan_limit);
+}
+
+static bool list_scan(struct listing *l, struct store_scan *scan, struct err *err)
+{
+	struct slice key, bytes;
+	bool found;
+
+	for (;;) {
+		if (!store_scan_next(scan, &key, &bytes, &found, err)) return false;
+		if (!found || (is_full(l) && !slice_eq(key, l->op->key))) {
+			l->answer->end = !found;
+			return true;
+		}
+		if (slice_eq(key, l->op->key)) continue;
+		l->looked++;
+		l->last = key;
+		if (!(l->op->kind == OP_LIST_DOUBT ? visit_doubt(l, key, err) : visit_suspect(l, key, bytes, err)))
+			return false;
+	}
+}
+
+bool apply_list(struct applier *a, const struct op *op, struct err *err)
+{
+	enum store_space space = op->kind == OP_LIST_DOUBT ? SPACE_DOUBT : SPACE_ROWS;
+	struct listing l = {.a = a, .op = op, .last = op->key};
+	struct store_scan *scan;
+	bool ok;
+
+	l.t = table_of(a, op->table_id, err);
+	l.schema = l.t ? table_schema(a, l.t, l.t->rec.schema_version, err) : NULL;
+	if (!l.schema || !store_scan_open(a->txn, op->table_id, space, op->key, &scan, err)) return false;
+	l.answer = answer_add(&a->pending, ANSWER_KEYS, op->table_id);
+	l.answer->token = op->u.list.token;
+	l.answer->schema_version = l.schema->version;
+	ok = list_scan(&l, scan, err);
+	l.answer->resume = keep(&l.answer->arena, l.last);
+	l.answer->keys = arena_copy(&l.answer->arena, l.keys.p, l.keys.n);
+	buf_finish(&l.keys);
+	store_scan_close(scan);
+	return ok;
+}
