@@ -4,6 +4,9 @@
  * Each command is one file cmd_NAME.c that defines `const struct command
  * command_NAME`. main() parses its options, runs it, and is the one place
  * that prints a command's error and turns its kind into an exit code.
+ *
+ * SIGPIPE is ignored; print through output.h, or a little through stdio, which
+ * main() flushes and checks at the end.
  */
 #ifndef READER_COMMAND_H
 #define READER_COMMAND_H
@@ -30,7 +33,7 @@ struct command {
 	int (*run)(const struct options *o, struct err *err);
 };
 
-int exit_code_of(enum err_kind kind);
+int exit_code_of(enum err_kind kind); /* ERR_NONE and ERR_STOPPED: EXIT_OK */
 
 /* Sets err from a tidemark.h code and message, with the kind that fits. Always false. */
 struct tidemark;
