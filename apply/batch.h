@@ -49,8 +49,8 @@ enum op_kind {
 };
 
 enum {
-	OP_F_CHANGES = 1 << 0,    /* OP_COMMIT: the transaction changed a replicated table: remember it as unseen */
-	OP_F_SUPERSEDED = 1 << 1, /* OP_CHUNK_ROW: a newer change of the key was streamed; do not write, do count */
+	OP_F_CHANGES = 1 << 0,    /* OP_COMMIT: it changed a replicated table: remember it as unseen */
+	OP_F_SUPERSEDED = 1 << 1, /* OP_CHUNK_ROW: a newer change of the key was streamed; counted only */
 	OP_F_LONG_KEY = 1 << 2    /* the key is a prefix and hash; the full key is in body */
 };
 
@@ -77,7 +77,8 @@ struct op {
 	size_t body_len;
 	union {
 		struct { lsn_t lsn; xid_t xid; int64_t time_us; } commit; /* OP_COMMIT, OP_POSITION, OP_UNSEEN_DROP */
-		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run; /* OP_RUN_STATE, _CHUNK */
+		/* OP_RUN_STATE, OP_CHUNK */
+		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run;
 		struct { uint64_t token; uint32_t limit, scan_limit; } list;
 	} u;
 };
@@ -95,7 +96,7 @@ void batch_destroy(struct batch *b); /* accepts NULL */
 struct op *batch_add(struct batch *b, enum op_kind kind);
 /* Memory held, in bytes: what the queue is bounded by. */
 size_t batch_bytes(const struct batch *b);
-/* How many operations from the start end between source transactions; the rest begins one that b does not end. */
+/* Operations from the start that end between source transactions; the rest begins one that b does not end. */
 size_t batch_whole_ops(const struct batch *b);
 
 /* Builders for operations that carry a record. */

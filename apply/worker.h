@@ -9,6 +9,11 @@
  * Durability. The store runs with MDB_NOMETASYNC: a power loss can undo the
  * last commit, no more. So `durable` runs one commit behind `committed`, and
  * catches up by an mdb_env_sync once nothing has arrived for sync_idle_ms.
+ * That holds for STORE_WRITE alone: under STORE_WRITE_FAST a power loss undoes any number
+ * of commits until store_sync(), which worker_start() calls.
+ *
+ * A source transaction whose end is not queued yet never holds back complete
+ * ones: they are committed before it is begun.
  */
 #ifndef APPLY_WORKER_H
 #define APPLY_WORKER_H
@@ -23,11 +28,11 @@ struct worker_config {
 	size_t dirty_bytes;      /* commit when the applier's estimate reaches this */
 	int commit_ms;           /* and when a transaction has been open this long */
 	int sync_idle_ms;        /* sync when idle this long with an undurable commit */
-	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send); may coalesce */
+	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send) */
 	void *wake_ctx;
 };
 
-/* Opens an applier on the store and starts the thread. */
+/* Syncs the store (what is in it is durable from then on), opens an applier on it and starts the thread. */
 bool worker_start(const struct worker_config *config, struct worker **out, struct err *err);
 
 /*
@@ -40,8 +45,8 @@ bool worker_stop(struct worker *w, bool finish, struct worker_status *last, stru
 
 /* Takes b. Never blocks: the bound is advisory, see worker_is_full(). */
 void worker_push(struct worker *w, struct batch *b);
-/* True: stop reading sockets. It wakes the loop when there is room again (half empty). */
-bool worker_is_full(const struct worker *w);
+/* True: stop reading sockets. True until there is room again (half empty); then it wakes the loop. */
+bool worker_is_full(struct worker *w);
 
 struct worker_status {
 	struct checkpoint committed; /* visible to readers */

@@ -1,0 +1,410 @@
+#include "apply/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * A batch is applied in two parts. The first ends between source transactions.
+ * The second begins one whose end may not have arrived, and LMDB cannot
+ * commit until it has. So unless that end is in the queue already, what is complete is
+ * committed first: it neither waits for the rest nor is lost with it.
+ */
+
+struct worker {
+	struct worker_config config; /* constant */
+	pthread_t thread;
+
+	pthread_mutex_t mutex;  /* guards everything down to `applier` */
+	pthread_cond_t arrived; /* a batch, or the order to stop */
+	struct batch *head, **tail;
+	size_t ends; /* queued batches in which some source transaction ends */
+	bool full;   /* since the bound was reached, until half of it is free */
+	bool stopping, finish;
+	struct worker_status status;
+	struct answer *answers, **answers_tail;
+
+	/* The thread's own. */
+	struct applier *applier;
+	bool needs_sync;    /* the last commit is not durable yet */
+	int64_t opened_us;  /* when the open transaction was begun */
+	int64_t arrived_us; /* when the last batch was done */
+};
+
+/* ---- clocks ---- */
+
+static int64_t clock_us(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static int64_t monotonic_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+static void wake(const struct worker *w)
+{
+	if (w->config.wake) w->config.wake(w->config.wake_ctx);
+}
+
+/* ---- the queue ---- */
+
+static void queue_append(struct worker *w, struct batch *b)
+{
+	b->next = NULL;
+	*w->tail = b;
+	w->tail = &b->next;
+	w->ends += batch_whole_ops(b) > 0;
+	w->status.queued_bytes += batch_bytes(b);
+	if (w->status.queued_bytes >= w->config.queue_bytes) w->full = true;
+	pthread_cond_signal(&w->arrived);
+}
+
+/* The batch still counts as queued memory until queue_release(). */
+static struct batch *queue_take(struct worker *w)
+{
+	struct batch *b = w->head;
+
+	if (!b) return NULL;
+	w->head = b->next;
+	if (!w->head) w->tail = &w->head;
+	w->ends -= batch_whole_ops(b) > 0;
+	return b;
+}
+
+/* True: there is room again. */
+static bool queue_release(struct worker *w, size_t bytes)
+{
+	bool room;
+
+	w->status.queued_bytes -= bytes;
+	room = w->full && w->status.queued_bytes <= w->config.queue_bytes / 2;
+	if (room) w->full = false;
+	return room;
+}
+
+static void queue_drop(struct worker *w)
+{
+	struct batch *b;
+
+	while ((b = queue_take(w))) {
+		queue_release(w, batch_bytes(b));
+		batch_destroy(b);
+	}
+	w->full = false;
+}
+
+static void batch_done(struct worker *w, struct batch *b)
+{
+	size_t bytes = batch_bytes(b);
+	bool room;
+
+	batch_destroy(b);
+	pthread_mutex_lock(&w->mutex);
+	room = queue_release(w, bytes);
+	pthread_mutex_unlock(&w->mutex);
+	if (room) wake(w);
+}
+
+/* ---- committing ---- */
+
+static void publish_answers(struct worker *w)
+{
+	*w->answers_tail = applier_take_answers(w->applier);
+	while (*w->answers_tail)
+		w->answers_tail = &(*w->answers_tail)->next;
+}
+
+/* This commit's fdatasync made the meta page of the one before it durable. */
+static void publish_commit(struct worker *w, bool wrote)
+{
+	struct worker_status *s = &w->status;
+
+	pthread_mutex_lock(&w->mutex);
+	if (wrote) {
+		s->durable_epoch = s->committed.epoch;
+		s->durable = s->committed.lsn;
+		s->committed = applier_committed(w->applier);
+		s->commits++;
+	}
+	publish_answers(w);
+	pthread_mutex_unlock(&w->mutex);
+	wake(w);
+}
+
+static bool commit(struct worker *w, struct err *err)
+{
+	bool wrote = applier_has_writes(w->applier);
+
+	if (!applier_is_open(w->applier)) return true;
+	if (!applier_commit(w->applier, clock_us(CLOCK_REALTIME), err)) return false;
+	w->needs_sync |= wrote;
+	publish_commit(w, wrote);
+	return true;
+}
+
+static bool sync_store(struct worker *w, struct err *err)
+{
+	struct checkpoint committed = applier_committed(w->applier);
+
+	if (!store_sync(w->config.store, err)) return false;
+	w->needs_sync = false;
+	pthread_mutex_lock(&w->mutex);
+	w->status.durable_epoch = committed.epoch;
+	w->status.durable = committed.lsn;
+	pthread_mutex_unlock(&w->mutex);
+	wake(w);
+	return true;
+}
+
+/* ---- applying ---- */
+
+static bool limit_reached(const struct worker *w)
+{
+	return applier_dirty_bytes(w->applier) >= w->config.dirty_bytes ||
+		   monotonic_us() - w->opened_us >= (int64_t)w->config.commit_ms * 1000;
+}
+
+/* Whether another source transaction ends in what is queued. */
+static bool more_is_queued(struct worker *w)
+{
+	bool more;
+
+	pthread_mutex_lock(&w->mutex);
+	more = w->ends > 0;
+	pthread_mutex_unlock(&w->mutex);
+	return more;
+}
+
+static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to, struct err *err)
+{
+	if (!applier_is_open(w->applier)) w->opened_us = monotonic_us();
+	if (!applier_apply_part(w->applier, b, from, to, err)) return false;
+	if (!applier_is_open(w->applier) || !applier_at_boundary(w->applier)) return true;
+	return (more_is_queued(w) && !limit_reached(w)) || commit(w, err);
+}
+
+static bool apply_batch(struct worker *w, struct batch *b, struct err *err)
+{
+	size_t whole = batch_whole_ops(b);
+
+	return apply_part(w, b, 0, whole, err) && apply_part(w, b, whole, b->n, err);
+}
+
+/* ---- the thread ---- */
+
+static void wait_until(struct worker *w, int64_t deadline_us)
+{
+	struct timespec t = {deadline_us / 1000000, deadline_us % 1000000 * 1000};
+
+	if (deadline_us == INT64_MAX)
+		pthread_cond_wait(&w->arrived, &w->mutex);
+	else
+		pthread_cond_timedwait(&w->arrived, &w->mutex, &t);
+}
+
+enum turn { TURN_BATCH, TURN_IDLE, TURN_STOP };
+
+/* Waits for something to do. TURN_IDLE: nothing has come for so long that it is time to sync. */
+static enum turn next_turn(struct worker *w, struct batch **b)
+{
+	int64_t sync_at = INT64_MAX;
+	enum turn turn = TURN_BATCH;
+
+	if (w->needs_sync) sync_at = w->arrived_us + (int64_t)w->config.sync_idle_ms * 1000;
+	pthread_mutex_lock(&w->mutex);
+	while (!w->head && !w->stopping && monotonic_us() < sync_at)
+		wait_until(w, sync_at);
+	if (w->stopping && !(w->finish && w->head))
+		turn = TURN_STOP;
+	else if (!(*b = queue_take(w)))
+		turn = TURN_IDLE;
+	pthread_mutex_unlock(&w->mutex);
+	return turn;
+}
+
+static bool take_turns(struct worker *w, struct err *err)
+{
+	struct batch *b;
+	bool ok = true;
+
+	while (ok) {
+		switch (next_turn(w, &b)) {
+		case TURN_BATCH:
+			ok = apply_batch(w, b, err);
+			batch_done(w, b);
+			w->arrived_us = monotonic_us();
+			break;
+		case TURN_IDLE: ok = sync_store(w, err); break;
+		case TURN_STOP: return true;
+		}
+	}
+	return false;
+}
+
+static void publish_failure(struct worker *w, const struct err *err)
+{
+	pthread_mutex_lock(&w->mutex);
+	w->status.failed = true;
+	w->status.err = *err;
+	queue_drop(w);
+	pthread_mutex_unlock(&w->mutex);
+	wake(w);
+}
+
+/* A transaction whose end never came is left out: the source sends it again. */
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct err err;
+	bool ok = take_turns(w, &err);
+
+	applier_abort(w->applier);
+	if (ok && w->finish && w->needs_sync) ok = sync_store(w, &err);
+	if (!ok) publish_failure(w, &err);
+	return NULL;
+}
+
+/* ---- starting and stopping ---- */
+
+static void init_locks(struct worker *w)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&w->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->arrived, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static struct worker *worker_create(const struct worker_config *config)
+{
+	struct worker *w = mem_alloc(sizeof *w);
+
+	*w = (struct worker){.config = *config};
+	w->tail = &w->head;
+	w->answers_tail = &w->answers;
+	w->arrived_us = monotonic_us();
+	init_locks(w);
+	return w;
+}
+
+static void worker_destroy(struct worker *w)
+{
+	struct answer *next;
+
+	queue_drop(w);
+	for (; w->answers; w->answers = next) {
+		next = w->answers->next;
+		answer_destroy(w->answers);
+	}
+	applier_destroy(w->applier);
+	pthread_cond_destroy(&w->arrived);
+	pthread_mutex_destroy(&w->mutex);
+	free(w);
+}
+
+/* Signals are the loop thread's: this one blocks them all. */
+static bool start_thread(struct worker *w, struct err *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&w->thread, NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc == 0 || err_set(err, ERR_NOMEM, "cannot start the apply thread: %s", strerror(rc));
+}
+
+/* What was committed before a kill may not be durable yet. */
+static bool start_status(struct worker *w, struct err *err)
+{
+	struct worker_status *s = &w->status;
+
+	if (!store_sync(w->config.store, err)) return false;
+	s->committed = applier_committed(w->applier);
+	s->durable_epoch = s->committed.epoch;
+	s->durable = s->committed.lsn;
+	publish_answers(w);
+	return true;
+}
+
+bool worker_start(const struct worker_config *config, struct worker **out, struct err *err)
+{
+	struct worker *w = worker_create(config);
+
+	if (!applier_create(config->store, &w->applier, err) || !start_status(w, err) || !start_thread(w, err)) {
+		worker_destroy(w);
+		return false;
+	}
+	*out = w;
+	return true;
+}
+
+bool worker_stop(struct worker *w, bool finish, struct worker_status *last, struct err *err)
+{
+	bool ok;
+
+	if (!w) return true;
+	pthread_mutex_lock(&w->mutex);
+	w->stopping = true;
+	w->finish = finish;
+	pthread_cond_signal(&w->arrived);
+	pthread_mutex_unlock(&w->mutex);
+	pthread_join(w->thread, NULL);
+	ok = !w->status.failed;
+	if (!ok) *err = w->status.err;
+	if (last) *last = w->status;
+	worker_destroy(w);
+	return ok;
+}
+
+/* ---- the loop thread's side ---- */
+
+void worker_push(struct worker *w, struct batch *b)
+{
+	bool failed;
+
+	pthread_mutex_lock(&w->mutex);
+	failed = w->status.failed;
+	if (!failed) queue_append(w, b);
+	pthread_mutex_unlock(&w->mutex);
+	if (failed) batch_destroy(b);
+}
+
+bool worker_is_full(struct worker *w)
+{
+	bool full;
+
+	pthread_mutex_lock(&w->mutex);
+	full = w->full;
+	pthread_mutex_unlock(&w->mutex);
+	return full;
+}
+
+void worker_get_status(struct worker *w, struct worker_status *out)
+{
+	pthread_mutex_lock(&w->mutex);
+	*out = w->status;
+	pthread_mutex_unlock(&w->mutex);
+}
+
+struct answer *worker_take_answers(struct worker *w)
+{
+	struct answer *list;
+
+	pthread_mutex_lock(&w->mutex);
+	list = w->answers;
+	w->answers = NULL;
+	w->answers_tail = &w->answers;
+	pthread_mutex_unlock(&w->mutex);
+	return list;
+}

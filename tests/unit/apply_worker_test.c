@@ -1,0 +1,604 @@
+#include "apply_fixture.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "apply/worker.h"
+
+#define PATIENCE_MS 20000 /* for what must happen; a slow machine is not a failure */
+#define NEVER_MS    600000
+
+/* ---- a worker on a store ---- */
+
+struct rig {
+	struct fixture f;
+	struct worker_config config;
+	struct worker *w;
+	atomic_uint wakes;
+};
+
+static void on_wake(void *ctx)
+{
+	atomic_fetch_add(&((struct rig *)ctx)->wakes, 1);
+}
+
+/* Table 1 is there, at checkpoint 1; commits when the queue runs dry, syncs never. */
+static int setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof *r);
+	struct batch *b = batch_create();
+
+	fixture_open_store(&r->f, STORE_WRITE);
+	r->config = (struct worker_config){
+		.store = r->f.store,
+		.queue_bytes = 1 << 20,
+		.dirty_bytes = 16 << 20,
+		.commit_ms = NEVER_MS,
+		.sync_idle_ms = NEVER_MS,
+		.wake = on_wake,
+		.wake_ctx = r,
+	};
+	add_table(b, 1, TABLE_COPYING);
+	add_schema(b, 1, 1, "kab", 23);
+	add_commit(b, 1, 1, 1);
+	struct err err = {0};
+	CHECK(applier_create(r->f.store, &r->f.applier, &err));
+	apply_commit_take(&r->f, b);
+	applier_destroy(r->f.applier);
+	r->f.applier = NULL;
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+
+	worker_stop(r->w, false, NULL, &(struct err){0});
+	fixture_close(&r->f);
+	free(r);
+	return 0;
+}
+
+static void start(struct rig *r)
+{
+	struct err err = {0};
+
+	CHECK(worker_start(&r->config, &r->w, &err));
+}
+
+static void stop(struct rig *r, bool finish, struct worker_status *last)
+{
+	struct err err = {0};
+	struct worker *w = r->w;
+
+	r->w = NULL;
+	CHECK(worker_stop(w, finish, last, &err));
+}
+
+static struct worker_status status_of(struct rig *r)
+{
+	struct worker_status s;
+
+	worker_get_status(r->w, &s);
+	return s;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static void wait_committed(struct rig *r, uint64_t lsn)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, nap())
+		if (status_of(r).committed.lsn.v >= lsn) return;
+	fail_msg("%llu was not committed", (unsigned long long)lsn);
+}
+
+static void wait_durable(struct rig *r, uint64_t lsn)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, nap())
+		if (status_of(r).durable.v >= lsn) return;
+	fail_msg("%llu was not made durable", (unsigned long long)lsn);
+}
+
+static void wait_failed(struct rig *r)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, nap())
+		if (status_of(r).failed) return;
+	fail_msg("the worker did not fail");
+}
+
+/* One transaction that puts row k, at lsn, ending at lsn + 1. */
+static struct batch *one_row(uint64_t lsn, int32_t k)
+{
+	struct batch *b = batch_create();
+
+	add_upsert(b, 1, at(lsn, 1), k, text_cell("a"), text_cell(NULL), 0, -1);
+	add_commit(b, lsn, lsn + 1, lsn);
+	return b;
+}
+
+/* ---- committing ---- */
+
+static void commits_when_the_queue_runs_dry(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status s;
+
+	start(r);
+	s = status_of(r);
+	assert_int_equal(s.committed.lsn.v, 1);
+	assert_int_equal(s.durable.v, 1); /* it synced */
+	assert_int_equal(s.durable_epoch, 1);
+	worker_push(r->w, one_row(10, 1));
+	wait_committed(r, 11);
+	s = status_of(r);
+	assert_int_equal(s.committed.commit_lsn.v, 10);
+	assert_true(s.committed.written_us > INT64_C(1500000000000000));
+	assert_int_equal(s.commits, 1);
+	assert_true(atomic_load(&r->wakes) > 0);
+	assert_entry(&r->f, 1, 1, "10.1 a NULL");
+}
+
+static void durable_runs_one_commit_behind(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status s;
+
+	start(r);
+	for (uint64_t i = 1; i <= 5; i++) {
+		worker_push(r->w, one_row(i * 10, 1));
+		wait_committed(r, i * 10 + 1);
+		s = status_of(r);
+		assert_int_equal(s.durable.v, i == 1 ? 1 : (i - 1) * 10 + 1);
+		assert_int_equal(s.durable_epoch, 1);
+	}
+}
+
+static void durable_catches_up_when_idle(void **state)
+{
+	struct rig *r = *state;
+	unsigned wakes;
+
+	r->config.sync_idle_ms = 5;
+	start(r);
+	worker_push(r->w, one_row(10, 1));
+	wait_durable(r, 11);
+	assert_int_equal(status_of(r).committed.lsn.v, 11);
+	/* Once, and then it is quiet. */
+	wakes = atomic_load(&r->wakes);
+	for (int i = 0; i < 30; i++)
+		nap();
+	assert_true(atomic_load(&r->wakes) <= wakes + 1);
+	assert_int_equal(status_of(r).commits, 1);
+}
+
+/* A commit that writes nothing syncs nothing: what was written before it is no more durable than it was. */
+static void a_question_makes_nothing_durable(void **state)
+{
+	struct rig *r = *state;
+	struct answer *list = NULL;
+	struct batch *b = batch_create();
+
+	start(r);
+	answers_destroy(worker_take_answers(r->w));
+	worker_push(r->w, one_row(10, 1));
+	wait_committed(r, 11);
+	batch_add(b, OP_LIST_SUSPECTS)->table_id = 1;
+	b->ops[0].u.list.limit = b->ops[0].u.list.scan_limit = 10;
+	b->ops[0].u.list.token = 42;
+	b->ops[0].pos = at(99, 0);
+	worker_push(r->w, b);
+	for (int i = 0; i < PATIENCE_MS && !list; i++, nap())
+		list = worker_take_answers(r->w);
+	assert_non_null(list);
+	assert_int_equal(list->token, 42);
+	assert_int_equal(list->nkeys, 1);
+	answers_destroy(list);
+	assert_int_equal(status_of(r).durable.v, 1);
+	assert_int_equal(status_of(r).commits, 1);
+}
+
+static void the_first_answers_announce_the_tables(void **state)
+{
+	struct rig *r = *state;
+	struct answer *list;
+
+	start(r);
+	list = worker_take_answers(r->w);
+	assert_non_null(list);
+	assert_int_equal(list->kind, ANSWER_DOUBT);
+	assert_int_equal(list->table_id, 1);
+	assert_null(list->next);
+	answers_destroy(list);
+	assert_null(worker_take_answers(r->w));
+}
+
+/* ---- transactions in pieces ---- */
+
+static void a_transaction_in_pieces_is_committed_at_its_end(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b;
+
+	r->config.dirty_bytes = 1; /* every boundary is a commit, and nothing else is */
+	r->config.commit_ms = 0;
+	start(r);
+	for (int i = 1; i <= 10; i++) {
+		b = batch_create();
+		add_upsert(b, 1, at(10, (uint64_t)i), i, text_cell("a"), text_cell(NULL), 0, -1);
+		worker_push(r->w, b);
+	}
+	for (int i = 0; i < PATIENCE_MS && status_of(r).queued_bytes > 0; i++)
+		nap();
+	assert_int_equal(status_of(r).commits, 0);
+	assert_entry(&r->f, 1, 1, "absent");
+	b = batch_create();
+	add_commit(b, 10, 11, 7);
+	worker_push(r->w, b);
+	wait_committed(r, 11);
+	assert_int_equal(status_of(r).commits, 1);
+	assert_entry(&r->f, 1, 10, "10.10 a NULL");
+}
+
+/* A transaction, and the start of one whose end has not come. */
+static struct batch *one_and_a_half(uint64_t lsn)
+{
+	struct batch *b = one_row(lsn, 1);
+
+	add_upsert(b, 1, at(lsn + 10, 1), 2, text_cell("half"), text_cell(NULL), 0, -1);
+	return b;
+}
+
+static void a_half_transaction_holds_nothing_back(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b = batch_create();
+
+	start(r);
+	worker_push(r->w, one_and_a_half(10));
+	wait_committed(r, 11);
+	assert_entry(&r->f, 1, 1, "10.1 a NULL");
+	assert_entry(&r->f, 1, 2, "absent");
+	add_commit(b, 20, 21, 7);
+	worker_push(r->w, b);
+	wait_committed(r, 21);
+	assert_entry(&r->f, 1, 2, "20.1 half NULL");
+	assert_int_equal(status_of(r).commits, 2);
+}
+
+static void finishing_leaves_out_a_half_transaction_alone(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+
+	start(r);
+	for (uint64_t i = 1; i <= 50; i++)
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+	worker_push(r->w, one_and_a_half(1000));
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 1001);
+	assert_int_equal(last.durable.v, 1001);
+	assert_int_equal(last.queued_bytes, 0);
+	assert_false(last.failed);
+	assert_entry(&r->f, 1, 50, "500.1 a NULL");
+	assert_entry(&r->f, 1, 1, "1000.1 a NULL");
+	assert_entry(&r->f, 1, 2, "20.1 a NULL");
+	assert_counters(&r->f, 1, 50, 0, 0, 0);
+}
+
+static void dropping_leaves_the_last_commit(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+	struct batch *b = batch_create();
+
+	start(r);
+	worker_push(r->w, one_row(10, 1));
+	wait_committed(r, 11);
+	add_upsert(b, 1, at(20, 1), 2, text_cell("half"), text_cell(NULL), 0, -1);
+	worker_push(r->w, b);
+	stop(r, false, &last);
+	assert_int_equal(last.committed.lsn.v, 11);
+	assert_entry(&r->f, 1, 2, "absent");
+}
+
+static void a_stopped_worker_is_replaced_by_another(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		start(r);
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+		stop(r, true, &last);
+		assert_int_equal(last.durable.v, i * 10 + 1);
+	}
+	assert_counters(&r->f, 1, 3, 0, 0, 0);
+}
+
+static void stopping_nothing_is_harmless(void **state)
+{
+	(void)state;
+	assert_true(worker_stop(NULL, true, NULL, NULL));
+}
+
+/* ---- limits ---- */
+
+#define MANY 500
+
+/* A long queue takes few commits, unless a limit cuts it. */
+static uint64_t commits_of_a_queue(struct rig *r, int batches)
+{
+	struct worker_status last;
+
+	start(r);
+	for (int i = 1; i <= batches; i++)
+		worker_push(r->w, one_row((uint64_t)i * 10, i));
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, (uint64_t)batches * 10 + 1);
+	return last.commits;
+}
+
+static void what_is_queued_shares_commits(void **state)
+{
+	struct rig *r = *state;
+
+	assert_true(commits_of_a_queue(r, MANY) < MANY);
+}
+
+static void dirty_pages_force_a_commit(void **state)
+{
+	struct rig *r = *state;
+
+	r->config.dirty_bytes = 1;
+	assert_int_equal(commits_of_a_queue(r, MANY), MANY);
+}
+
+static void time_forces_a_commit(void **state)
+{
+	struct rig *r = *state;
+
+	r->config.commit_ms = 0;
+	assert_int_equal(commits_of_a_queue(r, MANY), MANY);
+}
+
+static void a_full_queue_says_so_until_half_is_free(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b;
+
+	r->config.queue_bytes = 200000;
+	start(r);
+	assert_false(worker_is_full(r->w));
+	b = one_row(10, 1);
+	arena_alloc(&b->arena, 300000); /* more than the bound, alone: it is taken all the same */
+	worker_push(r->w, b);
+	for (int i = 0; i < PATIENCE_MS && worker_is_full(r->w); i++)
+		nap();
+	assert_false(worker_is_full(r->w));
+	wait_committed(r, 11);
+	assert_true(atomic_load(&r->wakes) >= 2); /* room, and the commit */
+	assert_int_equal(status_of(r).queued_bytes, 0);
+}
+
+/* ---- failing ---- */
+
+static void fail_and_push_on(struct rig *r)
+{
+	struct batch *b = batch_create();
+
+	add_delete(b, 77, at(20, 1), 1);
+	worker_push(r->w, b);
+	for (int i = 0; i < 20; i++)
+		worker_push(r->w, one_row(100 + (uint64_t)i * 10, i));
+	wait_failed(r);
+	worker_push(r->w, one_row(900, 1)); /* freed */
+}
+
+static void a_failure_stops_it_and_says_why(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status s;
+	struct err err = {0};
+	struct worker *w;
+
+	start(r);
+	worker_push(r->w, one_row(10, 1));
+	wait_committed(r, 11);
+	fail_and_push_on(r);
+	s = status_of(r);
+	assert_int_equal(s.err.kind, ERR_BUG);
+	assert_non_null(strstr(s.err.msg, "table 77"));
+	assert_int_equal(s.committed.lsn.v, 11);
+	assert_int_equal(s.queued_bytes, 0);
+	assert_false(worker_is_full(r->w));
+	w = r->w;
+	r->w = NULL;
+	assert_false(worker_stop(w, true, &s, &err));
+	assert_int_equal(err.kind, ERR_BUG);
+	assert_true(s.failed);
+	assert_counters(&r->f, 1, 1, 0, 0, 0);
+}
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static struct batch *large_rows(void)
+{
+	struct batch *b = batch_create();
+	char *large = calloc(1, 9001);
+
+	memset(large, 'x', 9000);
+	for (int k = 0; k < 200; k++)
+		add_upsert(b, 1, at(20, (uint64_t)k + 1), k, text_cell(large), text_cell(NULL), 0, -1);
+	add_commit(b, 20, 21, 6);
+	free(large);
+	return b;
+}
+
+static void a_full_disk_is_a_failure_that_loses_nothing(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+	struct stat st;
+	char path[128];
+
+	start(r);
+	worker_push(r->w, one_row(10, 1));
+	wait_committed(r, 11);
+	snprintf(path, sizeof path, "%s/data.mdb", r->f.dir);
+	assert_int_equal(stat(path, &st), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	limit_files((rlim_t)st.st_size);
+	worker_push(r->w, large_rows());
+	wait_failed(r);
+	limit_files(RLIM_INFINITY);
+	assert_int_equal(status_of(r).err.kind, ERR_DISK);
+	assert_int_equal(status_of(r).committed.lsn.v, 11);
+	assert_false(worker_stop(r->w, true, NULL, &(struct err){0}));
+	r->w = NULL;
+	assert_counters(&r->f, 1, 1, 0, 0, 0);
+
+	/* There is room again: the next worker takes the same. */
+	start(r);
+	worker_push(r->w, large_rows());
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 21);
+	assert_counters(&r->f, 1, 200, 0, 0, 0);
+}
+
+static void starting_can_fail(void **state)
+{
+	struct rig *r = *state;
+	struct store *reading;
+	struct worker *w;
+	struct err err = {0};
+
+	store_close(r->f.store); /* a process opens a directory once */
+	r->f.store = NULL;
+	CHECK(store_open(r->f.dir, STORE_READ, &reading, &err));
+	r->config.store = reading;
+	assert_false(worker_start(&r->config, &w, &err));
+	assert_int_equal(err.kind, ERR_BUG);
+	store_close(reading);
+}
+
+/* ---- two threads ---- */
+
+#define STRESS_BATCHES 4000
+
+struct stress {
+	struct rig *rig;
+	atomic_bool done;
+	uint64_t answers;
+};
+
+/* What a batch may be: whole transactions, a half, the other half, with a question now and then. */
+static struct batch *stress_batch(uint64_t i)
+{
+	struct batch *b = batch_create();
+	uint64_t lsn = 10 + i / 2 * 10;
+	int32_t k = (int32_t)(i % 100);
+
+	add_upsert(b, 1, at(lsn, i % 2 + 1), k, text_cell("a"), i % 7 ? text_cell(NULL) : absent_cell(), lsn, k);
+	if (i % 2 == 0) return b;
+	add_commit(b, lsn, lsn + 1, lsn);
+	if (i % 10 != 1) return b;
+	batch_add(b, OP_LIST_DOUBT)->table_id = 1;
+	b->ops[b->n - 1].u.list.limit = 5;
+	return b;
+}
+
+static void *push_many(void *arg)
+{
+	struct stress *s = arg;
+
+	for (uint64_t i = 0; i < STRESS_BATCHES; i++) {
+		while (worker_is_full(s->rig->w))
+			nap();
+		worker_push(s->rig->w, stress_batch(i));
+	}
+	atomic_store(&s->done, true);
+	return NULL;
+}
+
+static void look(struct stress *s, struct worker_status *before)
+{
+	struct worker_status now = status_of(s->rig);
+	struct answer *list = worker_take_answers(s->rig->w);
+
+	assert_true(now.committed.lsn.v >= before->committed.lsn.v);
+	assert_true(now.durable.v >= before->durable.v);
+	assert_true(now.durable.v <= now.committed.lsn.v);
+	assert_true(now.commits >= before->commits);
+	for (struct answer *x = list; x; x = x->next)
+		s->answers += x->kind == ANSWER_KEYS;
+	answers_destroy(list);
+	*before = now;
+}
+
+static void two_threads_share_it(void **state)
+{
+	struct rig *r = *state;
+	struct stress s = {.rig = r};
+	struct worker_status last = {0};
+	const uint64_t end = 10 + (STRESS_BATCHES - 1) / 2 * 10 + 1;
+	pthread_t pusher;
+
+	r->config.queue_bytes = 100000;
+	r->config.dirty_bytes = 200 * 4096;
+	r->config.commit_ms = 5;
+	r->config.sync_idle_ms = 1;
+	start(r);
+	assert_int_equal(pthread_create(&pusher, NULL, push_many, &s), 0);
+	while (!atomic_load(&s.done))
+		look(&s, &last);
+	pthread_join(pusher, NULL);
+	wait_durable(r, end);
+	look(&s, &last);
+	assert_int_equal(s.answers, STRESS_BATCHES / 10);
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, end);
+	assert_int_equal(last.durable.v, end);
+	assert_int_equal(last.queued_bytes, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(commits_when_the_queue_runs_dry),
+		TEST(durable_runs_one_commit_behind),
+		TEST(durable_catches_up_when_idle),
+		TEST(a_question_makes_nothing_durable),
+		TEST(the_first_answers_announce_the_tables),
+		TEST(a_transaction_in_pieces_is_committed_at_its_end),
+		TEST(a_half_transaction_holds_nothing_back),
+		TEST(finishing_leaves_out_a_half_transaction_alone),
+		TEST(dropping_leaves_the_last_commit),
+		TEST(a_stopped_worker_is_replaced_by_another),
+		cmocka_unit_test(stopping_nothing_is_harmless),
+		TEST(what_is_queued_shares_commits),
+		TEST(dirty_pages_force_a_commit),
+		TEST(time_forces_a_commit),
+		TEST(a_full_queue_says_so_until_half_is_free),
+		TEST(a_failure_stops_it_and_says_why),
+		TEST(a_full_disk_is_a_failure_that_loses_nothing),
+		TEST(starting_can_fail),
+		TEST(two_threads_share_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
