@@ -27,7 +27,7 @@ struct command {
 	const char *name;
 	const char *arguments; /* "--store DIR TABLE KEY..." for the usage line */
 	const char *summary;   /* one line */
-	const char *detail;    /* a paragraph or two for --help; may be NULL */
+	const char *detail;    /* paragraphs for --help (options_print_text); may be NULL */
 	const struct option_spec *options;
 	/* Returns an exit code with err unset, or sets err (kind decides the code) and returns anything. */
 	int (*run)(const struct options *o, struct err *err);

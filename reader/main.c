@@ -52,7 +52,10 @@ static void print_overview(FILE *out)
 static void print_command_help(const struct command *c)
 {
 	printf("Usage: tidemark %s %s\n\n%s\n", c->name, c->arguments, c->summary);
-	if (c->detail != NULL) printf("\n%s%s", c->detail, c->detail[strlen(c->detail) - 1] == '\n' ? "" : "\n");
+	if (c->detail != NULL) {
+		putchar('\n');
+		options_print_text(c->detail, stdout);
+	}
 	putchar('\n');
 	options_print_help(c->options, stdout);
 }

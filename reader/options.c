@@ -554,10 +554,13 @@ static size_t left_width(const struct option_spec *specs)
 	return width;
 }
 
-/* Words of text from column `at` on, wrapped to lines that start at `indent`. Returns the column reached. */
-static size_t print_words(FILE *out, const char *text, size_t indent, size_t at)
+/* The words of text[0..len) from column `at` on; wrapped lines start at `indent`. Returns the column reached.
+ */
+static size_t print_span(FILE *out, const char *text, size_t len, size_t indent, size_t at)
 {
-	for (text += strspn(text, " \n"); *text != '\0'; text += strspn(text, " \n")) {
+	const char *end = text + len;
+
+	for (text += strspn(text, " \n"); text < end; text += strspn(text, " \n")) {
 		size_t n = strcspn(text, " \n");
 
 		if (at > indent && at + 1 + n > WIDTH) {
@@ -568,6 +571,11 @@ static size_t print_words(FILE *out, const char *text, size_t indent, size_t at)
 		text += n;
 	}
 	return at;
+}
+
+static size_t print_words(FILE *out, const char *text, size_t indent, size_t at)
+{
+	return print_span(out, text, strlen(text), indent, at);
 }
 
 static void print_option(FILE *out, const char *usage, const char *help, const char *note, size_t width)
@@ -612,6 +620,23 @@ static void print_places(FILE *out, const char *name, bool has_file)
 	fputc('\n', out);
 	print_words(out, text, 0, 0);
 	fputc('\n', out);
+}
+
+void options_print_text(const char *text, FILE *out)
+{
+	for (text += strspn(text, "\n"); *text != '\0';) {
+		const char *gap = strstr(text, "\n\n");
+		size_t n = gap != NULL ? (size_t)(gap - text) : strlen(text);
+
+		if (*text == ' ')
+			fprintf(out, "%.*s", (int)(n - (text[n - 1] == '\n')), text);
+		else
+			print_span(out, text, n, 0, 0);
+		fputc('\n', out);
+		text += n;
+		text += strspn(text, "\n");
+		if (*text != '\0') fputc('\n', out);
+	}
 }
 
 void options_print_help(const struct option_spec *specs, FILE *out)

@@ -68,4 +68,10 @@ const char *options_arg(const struct options *o, int i);
 /* The option part of a command's help, aligned, 80 columns. */
 void options_print_help(const struct option_spec *specs, FILE *out);
 
+/*
+ * Paragraphs, wrapped to 80 columns. An empty line separates two; one that
+ * starts with a space stays as it is.
+ */
+void options_print_text(const char *text, FILE *out);
+
 #endif

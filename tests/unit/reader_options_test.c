@@ -429,6 +429,36 @@ static void help_is_aligned(void **state)
 	free(text);
 }
 
+static void text_is_wrapped_by_paragraph(void **state)
+{
+	static const struct {
+		const char *text, *printed;
+	} cases[] = {
+		{"", ""},
+		{"one", "one\n"},
+		{"one\ntwo\n", "one two\n"},
+		{"one\n\ntwo\n\n", "one\n\ntwo\n"},
+		{"as\nwords\n\n    tidemark   run\n  x\n\nend", "as words\n\n    tidemark   run\n  x\n\nend\n"},
+		{"  kept\n", "  kept\n"},
+		{"a word of ten, a word of ten, a word of ten, a word of ten, a word of ten, a w 80 more",
+		 "a word of ten, a word of ten, a word of ten, a word of ten, a word of ten, a w\n80 more\n"},
+		{"a word of ten, a word of ten, a word of ten, a word of ten, a word of ten, a 80 more",
+		 "a word of ten, a word of ten, a word of ten, a word of ten, a word of ten, a 80\nmore\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text;
+		size_t n;
+		FILE *out = open_memstream(&text, &n);
+
+		options_print_text(cases[i].text, out);
+		fclose(out);
+		assert_string_equal(text, cases[i].printed);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +475,7 @@ int main(void)
 		cmocka_unit_test_setup(odd_lines_are_refused, clear_environment),
 		cmocka_unit_test_setup(one_table_alone_knows_only_itself, clear_environment),
 		cmocka_unit_test_setup(help_is_aligned, clear_environment),
+		cmocka_unit_test(text_is_wrapped_by_paragraph),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
