@@ -20,8 +20,11 @@
  * - Between tidemark_begin() and tidemark_end() everything read is one
  *   consistent state. Keep it short: the store cannot reuse pages while a
  *   reader stays on an old state, and its file grows. To stay current, end and begin again.
- * - Values are PostgreSQL's text output, NUL-terminated for convenience, and
- *   live until the next call on the same row, cursor or handle, or tidemark_end().
+ * - Values are PostgreSQL's text output, NUL-terminated for convenience, and live
+ *   until the next tidemark_get() on the same table, tidemark_next() on the same
+ *   cursor, or tidemark_end().
+ * - A row is shown in the columns of today, by name: one written before a column was
+ *   added has NULL there until it is read again from the source.
  * - One handle belongs to one thread at a time. Open a directory once in a
  *   process. Do not use a handle across fork(). Not on network file systems.
  * - The process needs read permission on data.mdb and write permission on
@@ -43,13 +46,13 @@ typedef struct tidemark_cursor tidemark_cursor;
 
 enum {
 	TIDEMARK_OK = 0,
-	TIDEMARK_E_NOTFOUND = -1,  /* no such table, key, or no more rows */
-	TIDEMARK_E_ARGUMENT = -2,  /* wrong number of key columns, a key that is not of its type, no transaction */
-	TIDEMARK_E_NOSTORE = -3,   /* the directory has no store */
+	TIDEMARK_E_NOTFOUND = -1, /* no such table, key, or no more rows */
+	TIDEMARK_E_ARGUMENT = -2, /* wrong number of key columns, a key that is not of its type, no transaction */
+	TIDEMARK_E_NOSTORE = -3,  /* the directory has no store */
 	TIDEMARK_E_PERMISSION = -4,
-	TIDEMARK_E_CORRUPT = -5,   /* damaged, truncated or foreign file */
-	TIDEMARK_E_NEWER = -6,     /* written by a newer format: upgrade this program */
-	TIDEMARK_E_READERS = -7,   /* all reader slots are taken */
+	TIDEMARK_E_CORRUPT = -5, /* damaged, truncated or foreign file */
+	TIDEMARK_E_NEWER = -6,   /* written by a newer format: upgrade this program */
+	TIDEMARK_E_READERS = -7, /* all reader slots are taken */
 	TIDEMARK_E_NOMEM = -8,
 	TIDEMARK_E_IO = -9
 };
@@ -67,10 +70,10 @@ void tidemark_end(tidemark *tm); /* harmless when none is open */
 
 typedef struct {
 	uint32_t epoch;
-	uint64_t lsn;            /* every source commit below it is in this state */
-	uint64_t commit_lsn;     /* of the last transaction applied; 0 = none yet */
-	int64_t commit_time_us;  /* its commit time, microseconds since 1970 UTC; 0 = none */
-	int64_t written_us;      /* when the store was last written, our clock */
+	uint64_t lsn;           /* every source commit below it is in this state */
+	uint64_t commit_lsn;    /* of the last transaction applied; 0 = none yet */
+	int64_t commit_time_us; /* its commit time, microseconds since 1970 UTC; 0 = none */
+	int64_t written_us;     /* when the store was last written, our clock */
 } tidemark_position;
 
 int tidemark_get_position(tidemark *tm, tidemark_position *out); /* NOTFOUND before the first checkpoint */
@@ -81,14 +84,18 @@ enum { TIDEMARK_COPYING = 1, TIDEMARK_DOUBT = 2, TIDEMARK_LIVE = 3, TIDEMARK_LEF
 typedef struct {
 	uint32_t id, oid;
 	const char *schema_name, *table_name; /* unquoted */
-	int state;                            /* one of the above: copying, copied but rows in doubt, live, no longer replicated */
+	int state; /* one of the above: copying, copied but rows in doubt, live, no longer replicated */
 	uint64_t rows, hidden, doubt, markers;
-	uint64_t high_lsn;                    /* commit LSN of the last change applied to it */
+	uint64_t high_lsn; /* commit LSN of the last change applied to it */
 	uint32_t schema_version;
 } tidemark_table_info;
 
 const char *tidemark_state_name(int state); /* "copying", "in doubt", "live", "left" */
-/* Tables of the open transaction, 0 .. count-1, by schema and name. The pointers live until tidemark_end(). */
+/*
+ * Tables of the open transaction, 0 .. count-1, by schema and name. The pointers
+ * live until tidemark_end(). A table dropped and made again at the source is there twice: the one
+ * that is replicated comes first and is the one found, the one that is not has the state LEFT.
+ */
 int tidemark_table_count(tidemark *tm, size_t *out);
 int tidemark_table_at(tidemark *tm, size_t i, tidemark_table **out);
 int tidemark_table_find(tidemark *tm, const char *schema_name, const char *table_name, tidemark_table **out);
@@ -97,11 +104,14 @@ const tidemark_table_info *tidemark_table_get_info(const tidemark_table *t);
 /* Columns as they are now, in source order. */
 size_t tidemark_column_count(const tidemark_table *t);
 const char *tidemark_column_name(const tidemark_table *t, size_t column);
-const char *tidemark_column_type(const tidemark_table *t, size_t column);      /* PostgreSQL's name of it */
+const char *tidemark_column_type(const tidemark_table *t, size_t column); /* PostgreSQL's name of it */
 uint32_t tidemark_column_type_oid(const tidemark_table *t, size_t column);
-int tidemark_column_class(const tidemark_table *t, size_t column);             /* enum type_class of schema.h: 0 other, 1 int, 2 float, 3 numeric, 4 bool, 5 json */
+int tidemark_column_class(
+	const tidemark_table *t,
+	size_t column); /* enum type_class of schema.h: 0 other, 1 int, 2 float, 3 numeric, 4 bool, 5 json */
 size_t tidemark_key_count(const tidemark_table *t);
-size_t tidemark_key_column(const tidemark_table *t, size_t i);                 /* index of the i-th key column */
+size_t tidemark_key_column(const tidemark_table *t,
+						   size_t i); /* index of the i-th key column; SIZE_MAX: none */
 
 /* ---- rows ---- */
 typedef struct {
@@ -120,14 +130,17 @@ size_t tidemark_row_length(const tidemark_row *row, size_t column);
 int tidemark_get(tidemark_table *t, const char *const *key, size_t nkey, tidemark_row *out);
 
 /*
- * Rows in key order. from and to (both inclusive, either may have n = 0) are
- * prefixes of the key: the first n key columns. "to" with fewer columns than the key includes all
- * keys that start with it.
+ * Rows in the order of their encoded keys (FORMAT.md): for integers, dates,
+ * timestamps, uuid, bool, oid and bytea that of PostgreSQL, for other types that of the bytes of the
+ * text. Keys of more than 510 bytes are in order by their first 479. from and to (both inclusive, either
+ * may have n = 0) are prefixes of the key: the first n key columns. "to" with fewer columns than the
+ * key includes all keys that start with it. Exact for keys of any length.
  */
 int tidemark_scan(tidemark_table *t, const char *const *from, size_t nfrom, const char *const *to, size_t nto,
-                  tidemark_cursor **out);
-int tidemark_next(tidemark_cursor *c, tidemark_row *out); /* NOTFOUND at the end */
-void tidemark_cursor_close(tidemark_cursor *c);           /* before tidemark_end(); accepts NULL */
+				  tidemark_cursor **out);
+int tidemark_next(tidemark_cursor *c,
+				  tidemark_row *out);           /* NOTFOUND at the end; ARGUMENT after tidemark_end() */
+void tidemark_cursor_close(tidemark_cursor *c); /* accepts NULL */
 
 /* ---- runs and lineage, for status displays ---- */
 typedef struct {
@@ -141,7 +154,8 @@ typedef struct {
 } tidemark_run_info;
 
 int tidemark_run_count(tidemark *tm, size_t *out);
-int tidemark_run_at(tidemark *tm, size_t i, tidemark_run_info *out); /* oldest first; lives until tidemark_end() */
+int tidemark_run_at(tidemark *tm, size_t i,
+					tidemark_run_info *out); /* oldest first; lives until tidemark_end() */
 
 typedef struct {
 	const char *store_id; /* 32 hex digits */
@@ -151,7 +165,7 @@ typedef struct {
 	uint64_t unseen; /* streamed transactions not yet known to be visible at the source */
 	uint64_t file_bytes, used_bytes;
 	unsigned readers, readers_max;
-	int oldest_reader_pid; /* 0 = none but us */
+	int oldest_reader_pid;      /* 0 = none but us */
 	uint64_t oldest_reader_lag; /* LMDB transactions behind the newest */
 } tidemark_store_info;
 

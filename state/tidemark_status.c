@@ -1,0 +1,146 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "state/tidemark_impl.h"
+
+void status_forget(struct tidemark *tm)
+{
+	for (size_t i = 0; i < tm->nruns; i++)
+		run_record_free(&tm->runs[i]);
+	free(tm->runs);
+	tm->runs = NULL;
+	tm->nruns = 0;
+	tm->runs_loaded = false;
+	lineage_free(&tm->lineage);
+}
+
+/* ---- runs ---- */
+
+static const char *kind_name(uint8_t kind)
+{
+	switch (kind) {
+	case RUN_INITIAL: return "initial";
+	case RUN_RESNAPSHOT: return "resnapshot";
+	case RUN_SCHEMA: return "schema";
+	case RUN_RESYNC: return "resync";
+	default: return "unknown";
+	}
+}
+
+static const char *run_state_name(uint8_t state)
+{
+	switch (state) {
+	case RUN_COPYING: return "copying";
+	case RUN_SWEEPING: return "sweeping";
+	case RUN_DONE: return "done";
+	case RUN_FAILED: return "failed";
+	case RUN_STOPPED: return "stopped";
+	case RUN_PAUSED: return "paused";
+	default: return "unknown";
+	}
+}
+
+static int runs_load(struct tidemark *tm)
+{
+	struct err err;
+
+	if (tidemark_require_txn(tm) != 0) return TIDEMARK_E_ARGUMENT;
+	if (tm->runs_loaded) return TIDEMARK_OK;
+	if (!store_list_runs(tm->txn, &tm->runs, &tm->nruns, &err)) return tidemark_fail_err(tm, &err);
+	tm->runs_loaded = true;
+	return TIDEMARK_OK;
+}
+
+int tidemark_run_count(tidemark *tm, size_t *out)
+{
+	int rc = runs_load(tm);
+
+	*out = rc == 0 ? tm->nruns : 0;
+	return rc;
+}
+
+int tidemark_run_at(tidemark *tm, size_t i, tidemark_run_info *out)
+{
+	const struct run_record *r;
+	int rc = runs_load(tm);
+
+	*out = (tidemark_run_info){0};
+	if (rc != 0) return rc;
+	if (i >= tm->nruns)
+		return tidemark_fail(tm, TIDEMARK_E_NOTFOUND, "there is no run number %zu: the store has %zu", i,
+							 tm->nruns);
+	r = &tm->runs[i];
+	*out = (tidemark_run_info){
+		.id = r->id,
+		.table_id = r->table_id,
+		.kind = kind_name(r->kind),
+		.state = run_state_name(r->state),
+		.requester = r->requester,
+		.first_snapshot = r->first_snapshot,
+		.last_snapshot = r->last_snapshot,
+		.lowest_bound = r->lowest_bound.lsn.v,
+		.last_high = r->last_high.v,
+		.rows_read = r->rows_read,
+		.rows_written = r->rows_written,
+		.rows_same = r->rows_same,
+		.rows_superseded = r->rows_superseded,
+		.rows_newer = r->rows_newer,
+		.rows_filled = r->rows_filled,
+		.rows_swept = r->rows_swept,
+		.chunks = r->chunks,
+		.started_us = r->started_us,
+		.ended_us = r->ended_us,
+	};
+	return TIDEMARK_OK;
+}
+
+/* ---- the store ---- */
+
+static void fill_lineage(const struct lineage *l, tidemark_store_info *out)
+{
+	out->system_id = l->system_id;
+	out->timeline = l->timeline;
+	out->source_version = l->source_version;
+	out->slot = l->slot ? l->slot : "";
+	out->publication = l->publication ? l->publication : "";
+	out->source = l->source ? l->source : "";
+}
+
+static bool read_lineage(struct tidemark *tm, struct err *err)
+{
+	bool found;
+
+	if (tm->lineage.memory) return true; /* of this state already; the strings stay where they are */
+	return store_get_lineage(tm->txn, &tm->lineage, &found, err); /* absent: zeroes */
+}
+
+static bool count_unseen(struct tidemark *tm, uint64_t *out, struct err *err)
+{
+	struct unseen_entry *all;
+	size_t n;
+
+	if (!store_list_unseen(tm->txn, &all, &n, err)) return false;
+	free(all);
+	*out = n;
+	return true;
+}
+
+int tidemark_get_store_info(tidemark *tm, tidemark_store_info *out)
+{
+	struct store_info info;
+	struct err err;
+
+	*out = (tidemark_store_info){.store_id = tm->store_id, .slot = "", .publication = "", .source = ""};
+	if (tidemark_require_txn(tm) != 0) return TIDEMARK_E_ARGUMENT;
+	if (!read_lineage(tm, &err) || !count_unseen(tm, &out->unseen, &err) ||
+		!store_info(tm->store, &info, &err))
+		return tidemark_fail_err(tm, &err);
+	fill_lineage(&tm->lineage, out);
+	out->file_bytes = info.file_bytes;
+	out->used_bytes = info.used_bytes;
+	out->readers = info.readers;
+	out->readers_max = info.readers_max;
+	out->oldest_reader_pid = info.oldest_reader_pid;
+	out->oldest_reader_lag = info.oldest_reader_lag;
+	return TIDEMARK_OK;
+}
