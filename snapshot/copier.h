@@ -11,7 +11,17 @@
  *                                        sink->emit(batch)   survivors with cursor and B
  *
  * emit() is called only between source transactions; the caller must push the
- * stream operations it holds before the batch it is given. One thread.
+ * stream operations it holds before the batch it is given. It must not call
+ * back into the copier. One thread.
+ *
+ * now_us is microseconds since 1970, from one clock for all calls; one that
+ * goes back is taken to stand still. What has no clock of its own (the stream)
+ * uses the time told last.
+ *
+ * A copier belongs to one lineage: after a change of timeline or epoch make a
+ * new one from the store, since windows of the old one wait for positions
+ * of another history. On a standby used for the first time, ask for chunks only after it has
+ * replayed the checkpoint that the store was opened with (WINDOWS.md, "Two sources").
  */
 #ifndef SNAPSHOT_COPIER_H
 #define SNAPSHOT_COPIER_H
@@ -45,17 +55,30 @@ struct copier_table {
 	const struct schema *schema; /* copied */
 	const char *from_sql;        /* quoted and qualified, with ONLY where needed: ONLY "public"."t" */
 	const char *filter_sql;      /* publication row filter, or NULL */
-	bool copied;                 /* its first run is finished */
+	bool copied; /* its first run is finished; once true it stays so until a RUN_INITIAL is started */
 };
-/* Adds a table, or replaces what is known of it: a new schema drops its open windows and chunks asked for; they are asked for again. */
+/*
+ * Adds a table, or replaces what is known of it: a new schema version, name or
+ * filter drops its open windows and chunks asked for; they are asked for
+ * again from the last page that closed, or from the start if the key is another one.
+ */
 void copier_set_table(struct copier *c, const struct copier_table *t);
+/* An open run of it is stopped. Unknown: nothing happens. */
 void copier_remove_table(struct copier *c, uint32_t table_id);
 
-void copier_load_run(struct copier *c, const struct run_record *r);  /* an open run of the store goes on */
+/* An open run of the store goes on. Before or after its table is set. A paused one does nothing. */
+void copier_load_run(struct copier *c, const struct run_record *r);
+/* The stored set, ascending. Call before the stream. */
 void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n);
-/* Starts a run of the whole table and emits its record; an open run of the table is stopped first. Call between source transactions. */
+/*
+ * Starts a run of the whole table and emits its record, in one batch with the
+ * end of an open run of the table. gate: NULL or "" for none; a text that is no
+ * snapshot holds the run for ever and copier_is_gated() shows it. A run that is to
+ * replace what the log itself wrote (a rewrite, a column added) needs a gate
+ * too: WINDOWS.md, "Runs over rows that the log wrote". Call between source transactions.
+ */
 uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
-                          const char *gate, const char *requester, int64_t now_us);
+						  const char *gate, const char *requester, int64_t now_us);
 
 /* ---- asking ---- */
 enum chunk_kind {
@@ -68,11 +91,11 @@ enum chunk_kind {
 struct chunk_request {
 	uint64_t id;
 	enum chunk_kind kind;
-	uint32_t table_id;         /* 0 for CHUNK_PROBE */
-	uint64_t run_id;           /* 0: none */
-	const char *lock_sql;      /* LOCK TABLE ... IN ACCESS SHARE MODE; NULL for CHUNK_PROBE */
-	const char *select_sql;    /* NULL for CHUNK_PROBE. Text differs only by table, kind and schema version: worth preparing */
-	const char *statement;     /* a name for it as a prepared statement, unique to the text */
+	uint32_t table_id;      /* 0 for CHUNK_PROBE */
+	uint64_t run_id;        /* 0: none */
+	const char *lock_sql;   /* LOCK TABLE ... IN ACCESS SHARE MODE; NULL for CHUNK_PROBE */
+	const char *select_sql; /* worth preparing: few texts a table; NULL for CHUNK_PROBE */
+	const char *statement;  /* a name for it as a prepared statement, unique to the text */
 	int nparams;
 	const char *const *params; /* texts */
 	size_t ncolumns;           /* of each row */
@@ -87,8 +110,15 @@ const struct chunk_request *copier_next(struct copier *c, int64_t now_us);
 /* When copier_next() may have something although nothing else happens, microseconds; INT64_MAX = never. */
 int64_t copier_next_at(const struct copier *c);
 
-/* ---- replies, in this order; all refuse bytes that do not fit with ERR_PROTOCOL ---- */
-bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, bool standby, lsn_t high, struct err *err);
+/*
+ * ---- replies, in this order; all refuse bytes that do not fit with ERR_PROTOCOL ----
+ *
+ * Replies to a request whose table has changed meanwhile are accepted and mean
+ * nothing. After an error the request is still unanswered: end it with copier_chunk_failed().
+ */
+/* high is ignored for CHUNK_PROBE. */
+bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, bool standby, lsn_t high,
+						   struct err *err);
 /* texts[i].p == NULL is NULL. */
 bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, size_t n, struct err *err);
 bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t now_us, struct err *err);
@@ -101,12 +131,18 @@ enum chunk_failure {
 void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us);
 
 /* ---- the stream, in order ---- */
-/* Every commit below commit_lsn has been received; windows with H <= commit_lsn close first. */
+/*
+ * Every commit below commit_lsn has been received; windows with H <= commit_lsn
+ * close first. Inside a transaction: the stream was cut, and what it brought of that
+ * transaction does not count; the caller must not have pushed any of it.
+ */
 void copier_stream_begin(struct copier *c, xid_t xid, lsn_t commit_lsn);
-void copier_stream_change(struct copier *c, uint32_t table_id, struct slice key); /* each key written: both of a key change */
+/* Each key written: both of a key change. */
+void copier_stream_change(struct copier *c, uint32_t table_id, struct slice key);
 void copier_stream_truncate(struct copier *c, uint32_t table_id);
 void copier_stream_commit(struct copier *c, lsn_t end_lsn);
-void copier_stream_position(struct copier *c, lsn_t wal_end); /* keepalive; inside a transaction it is kept until its commit */
+/* A keepalive. Inside a transaction it is kept until the commit. */
+void copier_stream_position(struct copier *c, lsn_t wal_end);
 
 /* ---- answers of the applier (not taken) ---- */
 void copier_answer(struct copier *c, const struct answer *a, int64_t now_us);
@@ -114,13 +150,14 @@ void copier_answer(struct copier *c, const struct answer *a, int64_t now_us);
 /* ---- state ---- */
 /* Highest H that an open window waits for; false: none waits. */
 bool copier_waits_for(const struct copier *c, lsn_t *high);
+/* Its first run is finished and its count of rows in doubt, as answered last, is 0 (as before any answer). */
 bool copier_table_is_live(const struct copier *c, uint32_t table_id);
-bool copier_all_live(const struct copier *c);
-/* True while a chunk's snapshot did not cover its run's gate: `gate` then points to its text. */
+bool copier_all_live(const struct copier *c); /* of the tables set */
+/* True while a chunk's snapshot did not cover what it must, as a rule its run's gate: *gate is then that text. */
 bool copier_is_gated(const struct copier *c, const char **gate);
 
 struct copier_progress {
-	uint64_t rows_read; /* by the open or last run, earlier sessions included */
+	uint64_t rows_read; /* by the open or last run in pages that have closed, earlier sessions included */
 	enum run_state state;
 };
 bool copier_get_progress(const struct copier *c, uint32_t table_id, struct copier_progress *out);

@@ -1,0 +1,36 @@
+/*
+ * snapshot/chunk_sql.h - the text of what a chunk asks the source.
+ *
+ *   page    SELECT "a", "b" FROM ONLY "s"."t" WHERE ("k1", "k2") > ($1::int4, $2::text) AND (filter)
+ *           ORDER BY "k1", "k2" LIMIT $3::bigint
+ *   keys    SELECT ... WHERE ("k1", "k2") IN (SELECT u.c1::int4, u.c2::text
+ *           FROM unnest($1::text[], $2::text[]) AS u(c1, c2)) AND (filter)
+ *
+ * Order and comparison are the key columns' own: the server compares, we never
+ * do. The row comparison is an index condition; `a > $1 OR (a = $1 AND ...)`
+ * would be a filter. The list is a subquery and not `= ANY`, which takes one
+ * column only; the server makes its values distinct and probes the index with each.
+ *
+ * Pure. Results live in the given arena. Any thread.
+ */
+#ifndef SNAPSHOT_CHUNK_SQL_H
+#define SNAPSHOT_CHUNK_SQL_H
+
+#include "state/schema.h"
+
+/* from_sql and filter_sql as in struct copier_table. */
+const char *chunk_sql_lock(struct arena *a, const char *from_sql);
+/* Parameters: the key columns' texts unless `first`, then the limit. */
+const char *chunk_sql_page(struct arena *a, const struct schema *s, const char *from_sql,
+						   const char *filter_sql, bool first);
+/* Parameters: one array literal for each key column. whole: all columns, else those of the key in key order.
+ */
+const char *chunk_sql_keys(struct arena *a, const struct schema *s, const char *from_sql,
+						   const char *filter_sql, bool whole);
+
+/* "name", with quotes inside doubled. */
+void chunk_sql_identifier(struct buf *out, const char *name);
+/* The text of a text[] with these elements, NUL-terminated: {"a","b\"c"}. */
+const char *chunk_sql_array(struct arena *a, const struct slice *texts, size_t n);
+
+#endif

@@ -1,0 +1,377 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "snapshot/copier_impl.h"
+
+#define GATE_WAIT_FIRST_US  200000
+#define GATE_WAIT_MAX_US    5000000
+#define PROBE_WAIT_FIRST_US 1000000
+#define PROBE_WAIT_MAX_US   5000000
+
+struct copier *copier_create(const struct copier_config *config, struct copier_sink sink)
+{
+	struct copier *c = mem_alloc(sizeof *c);
+
+	*c = (struct copier){.config = *config, .sink = sink, .next_run = config->next_run_id};
+	c->unseen = unseen_create();
+	c->gate_wait = (struct backoff){.first_us = GATE_WAIT_FIRST_US, .max_us = GATE_WAIT_MAX_US};
+	c->probe_wait = (struct backoff){.first_us = PROBE_WAIT_FIRST_US, .max_us = PROBE_WAIT_MAX_US};
+	c->pruned_us = INT64_MIN / 2;
+	return c;
+}
+
+void copier_destroy(struct copier *c)
+{
+	struct table *t, *next;
+
+	if (!c) return;
+	request_destroy(c->request);
+	for (struct window *w = c->windows, *after; w; w = after) {
+		after = w->next;
+		window_destroy(w);
+	}
+	HASH_ITER (hh, c->tables, t, next) {
+		HASH_DEL(c->tables, t);
+		table_destroy(t);
+	}
+	unseen_destroy(c->unseen);
+	snap_finish(&c->floor);
+	free(c->floor_text);
+	batch_destroy(c->outbox);
+	free(c);
+}
+
+/* ---- what the files share ---- */
+
+void copier_clock(struct copier *c, int64_t now_us)
+{
+	if (now_us > c->now_us) c->now_us = now_us;
+}
+
+struct table *copier_table(const struct copier *c, uint32_t id)
+{
+	struct table *t;
+
+	HASH_FIND(hh, c->tables, &id, sizeof id, t);
+	return t;
+}
+
+struct batch *copier_outbox(struct copier *c)
+{
+	if (!c->outbox) c->outbox = batch_create();
+	return c->outbox;
+}
+
+void copier_emit(struct copier *c, struct batch *b)
+{
+	assert(!c->tx.open);
+	if (b->n == 0)
+		batch_destroy(b);
+	else
+		c->sink.emit(c->sink.ctx, b);
+}
+
+void copier_flush(struct copier *c)
+{
+	struct batch *b = c->outbox;
+
+	if (!b || c->tx.open) return;
+	c->outbox = NULL;
+	copier_emit(c, b);
+}
+
+void copier_run_moved(struct copier *c, struct table *t, struct batch *b)
+{
+	batch_add_run_state(b, t->id, t->run->id, t->run->state, c->now_us);
+	t->copied = t->copied || t->run->state == RUN_DONE;
+}
+
+/* ---- tables ---- */
+
+static struct table *table_of(struct copier *c, uint32_t id)
+{
+	struct table *t = copier_table(c, id);
+
+	if (t) return t;
+	t = table_create(id, &c->config);
+	HASH_ADD(hh, c->tables, id, sizeof t->id, t);
+	return t;
+}
+
+static void drop_request_of(struct copier *c, uint32_t table_id, uint64_t run_id)
+{
+	struct request *r = c->request;
+
+	if (r && r->table && r->pub.table_id == table_id && (run_id == 0 || r->pub.run_id == run_id))
+		request_drop(r, REQUEST_DROPPED);
+}
+
+/*
+ * Pages wait for their windows in order, so giving up one means giving up all
+ * behind it: every window of the table goes, and the run goes on from the page that
+ * closed last.
+ */
+static void start_over(struct copier *c, struct table *t, bool other_key)
+{
+	copier_drop_windows(c, t->id, 0);
+	drop_request_of(c, t->id, 0);
+	inquiry_reset(&t->doubt.keys);
+	if (other_key) inquiry_advance(&t->doubt.keys, (struct slice){0});
+	if (t->run && other_key)
+		run_restart(t->run);
+	else if (t->run)
+		run_rewind(t->run);
+	t->not_before_us = 0;
+	backoff_reset(&t->retry);
+}
+
+void copier_set_table(struct copier *c, const struct copier_table *d)
+{
+	struct table *t = table_of(c, d->schema->table_id);
+	bool known = t->schema != NULL;
+	enum table_change change = table_describe(t, d, c->next_text + 1);
+
+	if (change == TABLE_SAME) return;
+	c->next_text++;
+	if (known) start_over(c, t, change == TABLE_OTHER_KEY);
+}
+
+static void stop_run(struct copier *c, struct table *t)
+{
+	struct run *r = t->run;
+
+	if (!run_is_open(r)) return;
+	copier_drop_windows(c, t->id, r->id);
+	drop_request_of(c, t->id, r->id);
+	r->state = RUN_STOPPED;
+	batch_add_run_state(copier_outbox(c), t->id, r->id, RUN_STOPPED, c->now_us);
+}
+
+void copier_remove_table(struct copier *c, uint32_t table_id)
+{
+	struct table *t = copier_table(c, table_id);
+
+	if (!t) return;
+	stop_run(c, t);
+	copier_drop_windows(c, table_id, 0);
+	drop_request_of(c, table_id, 0);
+	if (c->turn == t) c->turn = NULL;
+	HASH_DEL(c->tables, t);
+	table_destroy(t);
+	copier_flush(c);
+}
+
+/* ---- runs ---- */
+
+static void take_run(struct copier *c, struct table *t, const struct run_record *r)
+{
+	stop_run(c, t);
+	run_destroy(t->run);
+	t->run = run_create(r);
+	if (r->kind == RUN_INITIAL && run_is_open(t->run)) t->copied = false;
+	if (r->id >= c->next_run) c->next_run = r->id + 1;
+}
+
+void copier_load_run(struct copier *c, const struct run_record *r)
+{
+	struct table *t = table_of(c, r->table_id);
+
+	if (!t->run || t->run->id < r->id)
+		take_run(c, t, r);
+	else if (run_record_is_open(r))
+		batch_add_run_state(copier_outbox(c), t->id, r->id, RUN_STOPPED, c->now_us);
+	copier_flush(c);
+}
+
+uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
+						  const char *gate, const char *requester, int64_t now_us)
+{
+	struct run_record r = {
+		.id = c->next_run,
+		.table_id = table_id,
+		.kind = (uint8_t)kind,
+		.state = RUN_COPYING,
+		.sweep = sweep,
+		.gate = gate ? gate : "",
+		.requester = requester ? requester : "",
+		.first_snapshot = "",
+		.last_snapshot = "",
+	};
+
+	assert(!c->tx.open);
+	copier_clock(c, now_us);
+	r.started_us = c->now_us;
+	take_run(c, table_of(c, table_id), &r);
+	batch_add_run(copier_outbox(c), &r);
+	copier_flush(c);
+	return r.id;
+}
+
+/* ---- the stream ---- */
+
+void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		unseen_add(c->unseen, e[i].xid, e[i].commit_lsn);
+}
+
+/* Outside of a transaction. A stream that was cut and began again further down has brought nothing new yet.
+ */
+static void advance(struct copier *c, lsn_t position)
+{
+	if (position.v > c->received.v) c->received = position;
+	copier_flush(c);
+	copier_close_windows(c);
+}
+
+void copier_stream_begin(struct copier *c, xid_t xid, lsn_t commit_lsn)
+{
+	c->tx.open = false; /* one that was cut off comes again as a whole */
+	advance(c, commit_lsn);
+	c->tx.open = true;
+	c->tx.counted = false;
+	c->tx.xid = xid;
+	c->tx.commit_lsn = commit_lsn;
+	c->tx.position = LSN(0);
+}
+
+/* From its first change on the transaction counts as one that a snapshot may not see. */
+static void count_transaction(struct copier *c)
+{
+	assert(c->tx.open);
+	if (c->tx.counted) return;
+	unseen_add(c->unseen, c->tx.xid, c->tx.commit_lsn);
+	c->tx.counted = true;
+}
+
+/* A snapshot that sees the transaction has its row already, and that row may fill one in doubt. */
+static bool is_overtaken(const struct copier *c, const struct window *w, uint32_t table_id)
+{
+	return w && w->table_id == table_id && w->has_snapshot && !snap_sees(&w->snap, c->tx.xid);
+}
+
+/* The window of rows that are still arriving; NULL = none. */
+static struct window *arriving(const struct copier *c)
+{
+	return c->request ? c->request->window : NULL;
+}
+
+void copier_stream_change(struct copier *c, uint32_t table_id, struct slice key)
+{
+	count_transaction(c);
+	for (struct window *w = c->windows; w; w = w->next)
+		if (is_overtaken(c, w, table_id)) window_supersede(w, key);
+	if (is_overtaken(c, arriving(c), table_id)) window_supersede(arriving(c), key);
+}
+
+void copier_stream_truncate(struct copier *c, uint32_t table_id)
+{
+	count_transaction(c);
+	for (struct window *w = c->windows; w; w = w->next)
+		if (is_overtaken(c, w, table_id)) window_truncate(w);
+	if (is_overtaken(c, arriving(c), table_id)) window_truncate(arriving(c));
+}
+
+void copier_stream_commit(struct copier *c, lsn_t end_lsn)
+{
+	lsn_t kept = c->tx.position;
+
+	c->tx.open = false;
+	advance(c, kept.v > end_lsn.v ? kept : end_lsn);
+}
+
+void copier_stream_position(struct copier *c, lsn_t wal_end)
+{
+	if (!c->tx.open)
+		advance(c, wal_end);
+	else if (wal_end.v > c->tx.position.v)
+		c->tx.position = wal_end;
+}
+
+/* ---- answers ---- */
+
+/* Nothing to ask the source about here: go on behind it at once. */
+static void skip_doubt(struct copier *c, struct table *t)
+{
+	struct inquiry *q = &t->doubt.keys;
+
+	if (q->step == INQUIRY_LISTED && q->keys->n == 0)
+		table_doubt_asked(t, q->keys->resume, q->keys->end, c->now_us);
+}
+
+static void skip_suspects(struct copier *c, struct table *t)
+{
+	struct inquiry *q = &t->run->suspects;
+
+	if (q->step != INQUIRY_LISTED || q->keys->n > 0) return;
+	if (run_suspects_closed(t->run, q->keys->resume, q->keys->end)) copier_run_moved(c, t, copier_outbox(c));
+}
+
+void copier_answer(struct copier *c, const struct answer *a, int64_t now_us)
+{
+	struct table *t = copier_table(c, a->table_id);
+
+	copier_clock(c, now_us);
+	if (a->kind == ANSWER_DOUBT)
+		table_doubt_is(table_of(c, a->table_id), a->count, c->now_us);
+	else if (!t || !t->schema)
+		return; /* it left meanwhile */
+	else if (inquiry_answer(&t->doubt.keys, a, t->schema))
+		skip_doubt(c, t);
+	else if (t->run && inquiry_answer(&t->run->suspects, a, t->schema))
+		skip_suspects(c, t);
+	copier_flush(c);
+}
+
+/* ---- state ---- */
+
+bool copier_waits_for(const struct copier *c, lsn_t *high)
+{
+	bool waits = false;
+
+	*high = c->received;
+	for (const struct window *w = c->windows; w; w = w->next) {
+		if (w->high.v <= high->v) continue;
+		*high = w->high;
+		waits = true;
+	}
+	return waits;
+}
+
+bool copier_table_is_live(const struct copier *c, uint32_t table_id)
+{
+	const struct table *t = copier_table(c, table_id);
+
+	return t && table_is_live(t);
+}
+
+bool copier_all_live(const struct copier *c)
+{
+	for (const struct table *t = c->tables; t; t = t->hh.next)
+		if (t->schema && !table_is_live(t)) return false;
+	return true;
+}
+
+bool copier_is_gated(const struct copier *c, const char **gate)
+{
+	if (c->floor_refused) {
+		*gate = c->floor_text;
+		return true;
+	}
+	for (const struct table *t = c->tables; t; t = t->hh.next) {
+		if (!run_is_gated(t->run) || t->run->gate_state == GATE_CLOSED) continue;
+		*gate = t->run->gate_text;
+		return true;
+	}
+	return false;
+}
+
+bool copier_get_progress(const struct copier *c, uint32_t table_id, struct copier_progress *out)
+{
+	const struct table *t = copier_table(c, table_id);
+
+	if (!t || !t->run) return false;
+	*out = (struct copier_progress){.rows_read = t->run->rows_read, .state = t->run->state};
+	return true;
+}

@@ -1,0 +1,312 @@
+#include <assert.h>
+#include <stdlib.h>
+
+#include "snapshot/copier_impl.h"
+
+/* A page that brings more than this many times the bytes aimed for ends early. */
+#define CUT_FACTOR 2
+
+#define SCHEMA_WAIT_US 1000000
+
+static const char *name_of(const struct request *r)
+{
+	return r->table ? r->table->from_sql : "(no table)";
+}
+
+/* The unanswered request, if it is this one. */
+static struct request *request_of(struct copier *c, uint64_t id, struct err *err)
+{
+	if (c->request && c->request->pub.id == id) return c->request;
+	err_set(err, ERR_PROTOCOL, "a reply to chunk %llu, which is not the one asked for",
+			(unsigned long long)id);
+	return NULL;
+}
+
+/* ---- the snapshot ---- */
+
+/*
+ * S must see what was taken for visible before (only another server can see
+ * less), and what its run's gate sees.
+ */
+static bool is_admitted(struct copier *c, const struct request *r)
+{
+	const struct snap *s = &r->window->snap;
+
+	c->floor_refused = c->floor_text && !snap_covers(s, &c->floor);
+	return !c->floor_refused && (!r->table || !r->table->run || run_admits(r->table->run, s));
+}
+
+static void check_snapshot(struct copier *c, struct request *r)
+{
+	bool was_held = c->floor_refused || (r->table && run_is_gated(r->table->run));
+
+	if (!is_admitted(c, r))
+		request_drop(r, REQUEST_REFUSED);
+	else if (was_held)
+		backoff_reset(&c->gate_wait);
+}
+
+bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, bool standby, lsn_t high,
+						   struct err *err)
+{
+	struct request *r = request_of(c, id, err);
+
+	if (!r) return false;
+	if (r->fate != REQUEST_WANTED) return true;
+	if (r->window->has_snapshot)
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: a second snapshot", name_of(r));
+	if (r->pub.kind == CHUNK_PROBE)
+		high = LSN(0); /* it has no rows that could wait */
+	else if (high.v == 0)
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: no high watermark", name_of(r));
+	if (!window_open(r->window, snapshot, standby, high, ++c->seq, err))
+		return err_wrap(err, "chunk of %s", name_of(r));
+	check_snapshot(c, r);
+	return true;
+}
+
+/* ---- rows ---- */
+
+struct row_key {
+	struct slice texts[KEY_COLUMNS_MAX];
+	uint8_t bytes[KEY_MAX];
+	struct slice key, full; /* full is empty for a short key */
+};
+
+static bool encode_key(struct request *r, struct row_key *k, struct err *err)
+{
+	const struct schema *s = r->table->schema;
+	enum key_kind kinds[KEY_COLUMNS_MAX];
+	size_t n;
+	bool is_long;
+
+	schema_key_kinds(s, kinds);
+	if (!key_encode(kinds, k->texts, s->nkeys, k->bytes, &n, &r->full_key, &is_long, err)) return false;
+	k->key = (struct slice){k->bytes, n};
+	k->full = is_long ? (struct slice){r->full_key.p, r->full_key.n} : (struct slice){0};
+	return true;
+}
+
+static bool take_key(struct request *r, const struct slice *texts, struct row_key *k, struct err *err)
+{
+	const struct schema *s = r->table->schema;
+	bool only_key = r->pub.kind == CHUNK_EXISTS; /* its columns in key order, else all of the table */
+
+	for (size_t i = 0; i < s->nkeys; i++) {
+		k->texts[i] = texts[only_key ? i : s->key_columns[i]];
+		if (!k->texts[i].p)
+			return err_set(err, ERR_PROTOCOL, "NULL in key column \"%s\"",
+						   s->columns[s->key_columns[i]].name);
+	}
+	return encode_key(r, k, err);
+}
+
+static void encode_row(struct request *r, const struct slice *texts, const struct row_key *k)
+{
+	const struct schema *s = r->table->schema;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		r->cells[i] = (struct cell){.kind = texts[i].p ? CELL_TEXT : CELL_NULL, .text = texts[i]};
+	buf_reset(&r->row);
+	row_encode(&r->row, POS_NONE, s->version, XID(0), k->full, r->cells, s->ncolumns);
+}
+
+static void set_cursor(struct request *r, const struct row_key *k)
+{
+	buf_reset(&r->cursor);
+	for (size_t i = 0; i < r->table->schema->nkeys; i++)
+		buf_put_blob(&r->cursor, k->texts[i].p, k->texts[i].n);
+}
+
+/* The first row is always taken, however large: otherwise there would be no end. */
+static bool is_too_much(const struct copier *c, const struct window *w, size_t more)
+{
+	return w->bytes > 0 && w->bytes + more > c->config.chunk_bytes * CUT_FACTOR;
+}
+
+static bool add_row(struct copier *c, struct request *r, const struct row_key *k, struct err *err)
+{
+	struct window *w = r->window;
+
+	w->cut = w->cut || is_too_much(c, w, k->key.n + r->row.n);
+	if (w->cut) return true;
+	if (!window_add_row(w, k->key, k->full, &r->row))
+		return err_set(err, ERR_PROTOCOL,
+					   "two rows have one key; if its unique index is damaged, REINDEX it");
+	if (r->pub.kind == CHUNK_PAGE) set_cursor(r, k);
+	return true;
+}
+
+static bool take_row(struct copier *c, struct request *r, const struct slice *texts, struct err *err)
+{
+	struct row_key k;
+
+	if (!take_key(r, texts, &k, err)) return false;
+	if (r->keys) keylist_mark(r->keys, k.key);
+	if (r->pub.kind == CHUNK_EXISTS) return true;
+	encode_row(r, texts, &k);
+	return add_row(c, r, &k, err);
+}
+
+static bool expects_row(struct request *r, size_t n, struct err *err)
+{
+	if (!r->window->has_snapshot) return err_set(err, ERR_PROTOCOL, "a row came before the snapshot");
+	if (r->pub.kind == CHUNK_PROBE) return err_set(err, ERR_PROTOCOL, "a row came where none was asked for");
+	if (n != r->pub.ncolumns)
+		return err_set(err, ERR_PROTOCOL, "a row of %zu columns, not %zu", n, r->pub.ncolumns);
+	if (r->pub.kind == CHUNK_PAGE && r->nrows == r->limit)
+		return err_set(err, ERR_PROTOCOL, "more than %u rows", r->limit);
+	return true;
+}
+
+bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, size_t n, struct err *err)
+{
+	struct request *r = request_of(c, id, err);
+	bool ok;
+
+	if (!r) return false;
+	if (r->fate != REQUEST_WANTED) return true;
+	ok = expects_row(r, n, err) && take_row(c, r, texts, err);
+	r->nrows++;
+	return ok || err_wrap(err, "chunk of %s", name_of(r));
+}
+
+/* ---- the end ---- */
+
+static void forget_request(struct copier *c)
+{
+	request_destroy(c->request);
+	c->request = NULL;
+}
+
+/* What the request was for is to be asked for again. */
+static void ask_again(struct request *r)
+{
+	if (!r->table) return;
+	if (r->pub.kind == CHUNK_KEYED)
+		inquiry_reset(&r->table->doubt.keys);
+	else if (r->pub.kind == CHUNK_EXISTS)
+		inquiry_reset(&r->table->run->suspects);
+}
+
+static void end_refused(struct copier *c, struct request *r)
+{
+	int64_t until = c->now_us + backoff_next(&c->gate_wait);
+
+	if (c->floor_refused)
+		c->floor_at_us = until;
+	else
+		c->gate_at_us = until;
+	ask_again(r);
+}
+
+static void measure(struct request *r, int64_t elapsed_us)
+{
+	const struct window *w = r->window;
+	struct pace *p = r->pub.kind == CHUNK_PAGE ? &r->table->page_pace : &r->table->key_pace;
+	/* Keys cost time whether the source has them or not; of a chunk cut short only its rows were looked at.
+	 */
+	uint32_t rows = r->keys && !w->cut ? (uint32_t)r->keys->n : w->chunk->rows_read;
+
+	pace_measured(p, rows, w->bytes, elapsed_us);
+	r->table->not_before_us = 0;
+	backoff_reset(&r->table->retry);
+}
+
+static void end_page(struct request *r)
+{
+	struct window *w = r->window;
+	struct slice cursor = {r->cursor.p, r->cursor.n};
+
+	w->last = !w->cut && r->nrows < r->limit;
+	window_set_cursor(w, cursor);
+	run_page_received(r->table->run, cursor, w->last);
+}
+
+/* Which of the keys the source does not have is only known when every row was looked at. */
+static void end_keys(struct request *r)
+{
+	if (!r->window->cut) window_add_gone(r->window, r->keys);
+	window_set_resume(r->window, r->keys);
+}
+
+static void append_window(struct copier *c, struct window *w)
+{
+	struct window **at = &c->windows;
+
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+}
+
+/* Cannot be, unless the cursor lost something on its way to the server: the same page would come for ever. */
+static bool stands_still(const struct request *r)
+{
+	const struct buf *before;
+
+	if (r->pub.kind != CHUNK_PAGE || r->nrows == 0) return false;
+	before = &r->table->run->received;
+	return before->n > 0 &&
+		   slice_eq((struct slice){before->p, before->n}, (struct slice){r->cursor.p, r->cursor.n});
+}
+
+static void end_wanted(struct copier *c, struct request *r, int64_t elapsed_us)
+{
+	if (r->pub.kind == CHUNK_PROBE) {
+		backoff_reset(&c->probe_wait);
+	} else {
+		measure(r, elapsed_us);
+		if (r->pub.kind == CHUNK_PAGE)
+			end_page(r);
+		else
+			end_keys(r);
+	}
+	append_window(c, r->window);
+	r->window = NULL;
+}
+
+bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t now_us, struct err *err)
+{
+	struct request *r = request_of(c, id, err);
+
+	if (!r) return false;
+	copier_clock(c, now_us);
+	if (r->fate == REQUEST_WANTED && !r->window->has_snapshot)
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: it ended without a snapshot", name_of(r));
+	if (r->fate == REQUEST_WANTED && stands_still(r))
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: it ended with the row it was to begin behind",
+					   name_of(r));
+	if (r->fate == REQUEST_WANTED)
+		end_wanted(c, r, elapsed_us);
+	else if (r->fate == REQUEST_REFUSED)
+		end_refused(c, r);
+	forget_request(c);
+	copier_close_windows(c);
+	return true;
+}
+
+/* ---- failure ---- */
+
+static void failed_table(struct copier *c, struct request *r, enum chunk_failure why)
+{
+	struct table *t = r->table;
+	int64_t wait = backoff_next(&t->retry);
+
+	if (why == CHUNK_TIMEOUT) pace_timed_out(r->pub.kind == CHUNK_PAGE ? &t->page_pace : &t->key_pace);
+	if (why == CHUNK_SCHEMA && wait < SCHEMA_WAIT_US) wait = SCHEMA_WAIT_US;
+	t->not_before_us = c->now_us + wait;
+	ask_again(r);
+}
+
+void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us)
+{
+	struct request *r = c->request;
+
+	copier_clock(c, now_us);
+	if (!r || r->pub.id != id) return;
+	if (r->table)
+		failed_table(c, r, why);
+	else if (r->pub.kind == CHUNK_PROBE)
+		c->probe_at_us = c->now_us + backoff_next(&c->probe_wait);
+	forget_request(c);
+}

@@ -1,0 +1,50 @@
+#include "snapshot/pace.h"
+
+static uint32_t clamp(double rows, uint32_t max)
+{
+	if (rows < 1) return 1;
+	return rows < max ? (uint32_t)rows : max;
+}
+
+void pace_init(struct pace *p, uint32_t rows_max, int64_t target_us, size_t target_bytes)
+{
+	*p = (struct pace){
+		.rows_max = rows_max ? rows_max : 1, .target_us = target_us, .target_bytes = target_bytes};
+	p->rows = clamp(PACE_ROWS_FIRST, p->rows_max);
+}
+
+/* How many such rows would fit the budget; what cannot be measured fits always. */
+static double rows_that_fit(uint32_t rows, double used, double budget)
+{
+	return used > 0 && budget > 0 ? rows * (budget / used) : UINT32_MAX;
+}
+
+void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_us)
+{
+	double by_time = rows_that_fit(rows, (double)elapsed_us, (double)p->target_us);
+	double by_bytes = rows_that_fit(rows, (double)bytes, (double)p->target_bytes);
+	double fit = by_time < by_bytes ? by_time : by_bytes;
+	double most = 2.0 * p->rows;
+
+	if (rows == 0 || (fit < p->rows && fit >= rows))
+		return; /* few rows, and within the budget: that says nothing about many */
+	p->rows = clamp(fit < most ? fit : most, p->rows_max);
+}
+
+void pace_timed_out(struct pace *p)
+{
+	p->rows = clamp(p->rows / 2.0, p->rows_max);
+}
+
+int64_t backoff_next(struct backoff *b)
+{
+	int64_t wait = b->wait_us ? b->wait_us : b->first_us;
+
+	b->wait_us = wait * 2 < b->max_us ? wait * 2 : b->max_us;
+	return wait;
+}
+
+void backoff_reset(struct backoff *b)
+{
+	b->wait_us = 0;
+}

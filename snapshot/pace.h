@@ -1,0 +1,39 @@
+/*
+ * snapshot/pace.h - how much to ask for in one chunk, and how long to wait
+ * before asking again.
+ *
+ * A chunk should take about target_us on the server and bring about
+ * target_bytes. Growth is careful (at most double), shrinking is not. Pure
+ * arithmetic; one owner.
+ */
+#ifndef SNAPSHOT_PACE_H
+#define SNAPSHOT_PACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PACE_ROWS_FIRST 200
+
+struct pace {
+	uint32_t rows; /* ask for so many; at least 1 */
+	uint32_t rows_max;
+	int64_t target_us;
+	size_t target_bytes;
+};
+
+void pace_init(struct pace *p, uint32_t rows_max, int64_t target_us, size_t target_bytes);
+/* A chunk brought `rows` rows of `bytes` bytes in all, in elapsed_us. */
+void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_us);
+/* The server gave up on one. */
+void pace_timed_out(struct pace *p);
+
+/* Waits that double from first_us to max_us. */
+struct backoff {
+	int64_t first_us, max_us;
+	int64_t wait_us; /* the next one; 0 = the first */
+};
+
+int64_t backoff_next(struct backoff *b);
+void backoff_reset(struct backoff *b);
+
+#endif

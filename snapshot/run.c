@@ -1,0 +1,118 @@
+#include "snapshot/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void set(struct buf *b, struct slice bytes)
+{
+	buf_reset(b);
+	buf_put(b, bytes.p, bytes.n);
+}
+
+static void take_gate(struct run *r, const char *text)
+{
+	struct err ignored;
+	size_t size = strlen(text) + 1;
+
+	r->gate_text = memcpy(mem_alloc(size), text, size);
+	r->gate_state = GATE_NONE;
+	if (*text) r->gate_state = snap_parse(text, false, &r->gate, &ignored) ? GATE_CLOSED : GATE_BROKEN;
+}
+
+struct run *run_create(const struct run_record *rec)
+{
+	struct run *r = mem_alloc(sizeof *r);
+
+	*r = (struct run){.id = rec->id, .state = rec->state, .sweep = rec->sweep};
+	r->lowest = rec->lowest_bound;
+	r->rows_read = rec->rows_read;
+	set(&r->closed, rec->cursor);
+	set(&r->received, rec->cursor);
+	set(&r->suspects.from, rec->sweep_cursor);
+	take_gate(r, rec->gate);
+	return r;
+}
+
+void run_destroy(struct run *r)
+{
+	if (!r) return;
+	inquiry_finish(&r->suspects);
+	buf_finish(&r->closed);
+	buf_finish(&r->received);
+	snap_finish(&r->gate);
+	free(r->gate_text);
+	free(r);
+}
+
+bool run_is_open(const struct run *r)
+{
+	return r && run_record_is_open(&(struct run_record){.state = (uint8_t)r->state});
+}
+
+bool run_wants_page(const struct run *r)
+{
+	return r && r->state == RUN_COPYING && !r->received_end;
+}
+
+bool run_is_sweeping(const struct run *r)
+{
+	return r && r->state == RUN_SWEEPING;
+}
+
+bool run_is_gated(const struct run *r)
+{
+	return run_is_open(r) && r->gate_state != GATE_NONE;
+}
+
+bool run_admits(struct run *r, const struct snap *s)
+{
+	if (!run_is_gated(r)) return true;
+	if (r->gate_state == GATE_BROKEN) return false;
+	r->gate_state = snap_covers(s, &r->gate) ? GATE_NONE : GATE_REFUSED;
+	return r->gate_state == GATE_NONE;
+}
+
+void run_page_received(struct run *r, struct slice cursor, bool last)
+{
+	if (cursor.n > 0) set(&r->received, cursor);
+	r->received_end = last;
+}
+
+bool run_page_closed(struct run *r, const struct op_chunk *chunk, struct pos bound, bool last)
+{
+	if (chunk->moves_cursor) set(&r->closed, chunk->cursor);
+	if (pos_cmp(r->lowest, POS_NONE) == 0 || pos_cmp(bound, r->lowest) < 0) r->lowest = bound;
+	r->rows_read += chunk->rows_read;
+	if (last) r->state = r->sweep ? RUN_SWEEPING : RUN_DONE;
+	return last;
+}
+
+bool run_suspects_closed(struct run *r, struct slice resume, bool end)
+{
+	inquiry_advance(&r->suspects, resume);
+	if (end) r->state = RUN_DONE;
+	return end;
+}
+
+void run_rewind(struct run *r)
+{
+	set(&r->received, (struct slice){r->closed.p, r->closed.n});
+	r->received_end = false;
+	inquiry_reset(&r->suspects);
+}
+
+void run_restart(struct run *r)
+{
+	buf_reset(&r->closed);
+	buf_reset(&r->suspects.from);
+	run_rewind(r);
+}
+
+bool run_cursor_texts(const struct run *r, struct slice *texts, size_t n)
+{
+	struct cur c = cur_of((struct slice){r->received.p, r->received.n});
+
+	for (size_t i = 0; i < n; i++)
+		texts[i] = cur_blob(&c);
+	return cur_done(&c);
+}

@@ -1,0 +1,48 @@
+/*
+ * snapshot/table.h - what the copier knows of one table: how to ask for its
+ * rows, its run, and its rows in doubt. One owner, one thread.
+ */
+#ifndef SNAPSHOT_TABLE_H
+#define SNAPSHOT_TABLE_H
+
+#include "snapshot/copier.h"
+#include "snapshot/pace.h"
+#include "snapshot/run.h"
+
+struct doubt {
+	uint64_t count; /* as the applier said last */
+	int64_t due_us; /* do not ask before */
+	struct backoff wait;
+	struct inquiry keys;
+	uint32_t pages; /* asked for since the last keyed chunk */
+};
+
+struct table {
+	uint32_t id;
+	struct schema *schema; /* NULL until table_describe() */
+	char *from_sql, *filter_sql;
+	uint64_t text_id; /* changes with whatever the SQL is made from */
+	bool copied;
+	struct run *run; /* the open or the last one; NULL = none yet */
+	struct doubt doubt;
+	struct pace page_pace, key_pace; /* reads in key order, and by single keys */
+	struct backoff retry;
+	int64_t not_before_us;
+	UT_hash_handle hh;
+};
+
+struct table *table_create(uint32_t id, const struct copier_config *config);
+void table_destroy(struct table *t); /* accepts NULL */
+
+enum table_change { TABLE_SAME, TABLE_OTHER_TEXT, TABLE_OTHER_KEY };
+/* Takes over what is known now. text_id: the id for another text, used before by no table. */
+enum table_change table_describe(struct table *t, const struct copier_table *d, uint64_t text_id);
+
+bool table_is_live(const struct table *t);
+
+/* ---- rows in doubt ---- */
+void table_doubt_is(struct table *t, uint64_t count, int64_t now_us);
+/* A keyed chunk was written: whether it reduced anything is not known yet. */
+void table_doubt_asked(struct table *t, struct slice resume, bool end, int64_t now_us);
+
+#endif

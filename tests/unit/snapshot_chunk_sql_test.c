@@ -1,0 +1,118 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "snapshot/chunk_sql.h"
+
+static struct column columns[] = {
+	{.name = "note", .type_oid = 25, .type_name = "text"},
+	{.name = "id", .type_oid = 23, .type_name = "integer"},
+	{.name = "Odd \"name\"", .type_oid = 16400, .type_name = "\"S\".\"Mood\""},
+	{.name = "code", .type_oid = 1042, .type_name = "character"},
+	{.name = "bits", .type_oid = 1560, .type_name = "bit"},
+};
+static uint16_t pair_key[] = {2, 1}, code_key[] = {3, 4}, id_key[] = {1};
+static uint8_t kinds[] = {KEY_TEXT, KEY_TEXT};
+
+#define SCHEMA(key)                                                                                          \
+	&(struct schema)                                                                                         \
+	{                                                                                                        \
+		.table_id = 7, .version = 1, .ncolumns = 5, .nkeys = sizeof(key) / sizeof *(key),                    \
+		.columns = columns, .key_columns = (key), .key_kinds = kinds                                         \
+	}
+
+static int setup(void **state)
+{
+	static struct arena arena;
+
+	arena_init(&arena);
+	*state = &arena;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	arena_finish(*state);
+	return 0;
+}
+
+#define ALL  "\"note\", \"id\", \"Odd \"\"name\"\"\", \"code\", \"bits\""
+#define FROM "ONLY \"public\".\"t\""
+
+static void test_lock(void **state)
+{
+	assert_string_equal(chunk_sql_lock(*state, FROM), "LOCK TABLE " FROM " IN ACCESS SHARE MODE");
+}
+
+static void test_page(void **state)
+{
+	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, NULL, true),
+						"SELECT " ALL " FROM " FROM " ORDER BY \"id\" LIMIT $1::bigint");
+	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, NULL, false),
+						"SELECT " ALL " FROM " FROM
+						" WHERE \"id\" > $1::integer ORDER BY \"id\" LIMIT $2::bigint");
+	assert_string_equal(chunk_sql_page(*state, SCHEMA(pair_key), FROM, NULL, false),
+						"SELECT " ALL " FROM " FROM
+						" WHERE (\"Odd \"\"name\"\"\", \"id\") > ($1::\"S\".\"Mood\", $2::integer)"
+						" ORDER BY \"Odd \"\"name\"\"\", \"id\" LIMIT $3::bigint");
+}
+
+static void test_filter(void **state)
+{
+	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, "id > 5 OR id < 2", true),
+						"SELECT " ALL " FROM " FROM
+						" WHERE (id > 5 OR id < 2) ORDER BY \"id\" LIMIT $1::bigint");
+	assert_string_equal(
+		chunk_sql_page(*state, SCHEMA(id_key), FROM, "id > 5 OR id < 2", false),
+		"SELECT " ALL " FROM " FROM
+		" WHERE \"id\" > $1::integer AND (id > 5 OR id < 2) ORDER BY \"id\" LIMIT $2::bigint");
+	assert_string_equal(
+		chunk_sql_keys(*state, SCHEMA(id_key), FROM, "true", false),
+		"SELECT \"id\" FROM " FROM
+		" WHERE \"id\" IN (SELECT u.c1::integer FROM unnest($1::text[]) AS u(c1)) AND (true)");
+}
+
+static void test_keys(void **state)
+{
+	assert_string_equal(
+		chunk_sql_keys(*state, SCHEMA(pair_key), FROM, NULL, true),
+		"SELECT " ALL " FROM " FROM " WHERE (\"Odd \"\"name\"\"\", \"id\") IN"
+		" (SELECT u.c1::\"S\".\"Mood\", u.c2::integer FROM unnest($1::text[], $2::text[]) AS u(c1, c2))");
+}
+
+/* `character` and `bit` mean a length of 1: the cursor would be cut and the same page come for ever. */
+static void test_types_that_would_cut_the_key(void **state)
+{
+	assert_string_equal(chunk_sql_page(*state, SCHEMA(code_key), FROM, NULL, false),
+						"SELECT " ALL " FROM " FROM " WHERE (\"code\", \"bits\") > ($1::bpchar, $2::\"bit\")"
+						" ORDER BY \"code\", \"bits\" LIMIT $3::bigint");
+}
+
+static void test_array(void **state)
+{
+	const char *texts[] = {"", "a b", "NULL", "q\"\\", "{,}", "\xc3\xa9"};
+	struct slice s[6];
+
+	for (size_t i = 0; i < 6; i++)
+		s[i] = slice_of(texts[i]);
+	assert_string_equal(chunk_sql_array(*state, s, 0), "{}");
+	assert_string_equal(chunk_sql_array(*state, s, 6),
+						"{\"\",\"a b\",\"NULL\",\"q\\\"\\\\\",\"{,}\",\"\xc3\xa9\"}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_page),
+		cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_types_that_would_cut_the_key),
+		cmocka_unit_test(test_array),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

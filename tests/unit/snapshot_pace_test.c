@@ -1,0 +1,120 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "snapshot/pace.h"
+
+#define MS 1000
+
+static struct pace start(uint32_t rows_max)
+{
+	struct pace p;
+
+	pace_init(&p, rows_max, 100 * MS, 1000000);
+	return p;
+}
+
+static void test_starts_small(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	assert_int_equal(p.rows, PACE_ROWS_FIRST);
+	p = start(50);
+	assert_int_equal(p.rows, 50);
+	p = start(0);
+	assert_int_equal(p.rows, 1);
+}
+
+static void test_doubles_at_most(void **state)
+{
+	struct pace p = start(700);
+
+	(void)state;
+	pace_measured(&p, 200, 2000, 1 * MS);
+	assert_int_equal(p.rows, 400);
+	pace_measured(&p, 400, 4000, 0); /* too fast to measure */
+	assert_int_equal(p.rows, 700);
+}
+
+static void test_aims_at_time(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	pace_measured(&p, 200, 2000, 80 * MS);
+	assert_int_equal(p.rows, 250);
+	pace_measured(&p, 250, 2500, 1000 * MS);
+	assert_int_equal(p.rows, 25);
+}
+
+static void test_aims_at_bytes(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	pace_measured(&p, 200, 4000000, 1 * MS);
+	assert_int_equal(p.rows, 50);
+	pace_measured(&p, 50, 2000000000, 1 * MS);
+	assert_int_equal(p.rows, 1);
+	pace_measured(&p, 1, 500, 1 * MS);
+	assert_int_equal(p.rows, 2);
+}
+
+/* The end of a table: its fixed cost looks like slow rows. */
+static void test_few_rows_say_nothing(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	pace_measured(&p, 3, 30, 2 * MS);
+	assert_int_equal(p.rows, 200);
+	pace_measured(&p, 0, 0, 2000 * MS);
+	assert_int_equal(p.rows, 200);
+	pace_measured(&p, 3, 30, 300 * MS); /* but these were slow */
+	assert_int_equal(p.rows, 1);
+}
+
+static void test_timeout_halves(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	pace_timed_out(&p);
+	assert_int_equal(p.rows, 100);
+	for (int i = 0; i < 10; i++)
+		pace_timed_out(&p);
+	assert_int_equal(p.rows, 1);
+}
+
+static void test_backoff(void **state)
+{
+	struct backoff b = {.first_us = 100, .max_us = 500};
+
+	(void)state;
+	assert_int_equal(backoff_next(&b), 100);
+	assert_int_equal(backoff_next(&b), 200);
+	assert_int_equal(backoff_next(&b), 400);
+	assert_int_equal(backoff_next(&b), 500);
+	assert_int_equal(backoff_next(&b), 500);
+	backoff_reset(&b);
+	assert_int_equal(backoff_next(&b), 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_starts_small),
+		cmocka_unit_test(test_doubles_at_most),
+		cmocka_unit_test(test_aims_at_time),
+		cmocka_unit_test(test_aims_at_bytes),
+		cmocka_unit_test(test_few_rows_say_nothing),
+		cmocka_unit_test(test_timeout_halves),
+		cmocka_unit_test(test_backoff),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
