@@ -1,0 +1,392 @@
+/* reader/cmd_status.c - `tidemark status`: where a store stands. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reader/command.h"
+#include "reader/human.h"
+#include "reader/json.h"
+#include "reader/overview.h"
+
+static const struct option_spec options[] = {
+	{.name = "store",
+	 .type = OPTION_STRING,
+	 .value = "DIR",
+	 .required = true,
+	 .help = "Directory of the store."},
+	{.name = "json", .type = OPTION_FLAG, .help = "One JSON object, on one line."},
+	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	{0},
+};
+
+static const char *const daemon_words[] = {
+	[DAEMON_ABSENT] = "not running", [DAEMON_RUNNING] = "running", [DAEMON_UNKNOWN] = "unknown"};
+
+static const char *lsn_text(uint64_t lsn, char out[LSN_TEXT_SIZE])
+{
+	return lsn_format(LSN(lsn), out);
+}
+
+/* ---- text ---- */
+
+static void put(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct buf *out, const char *fmt, ...)
+{
+	char piece[512];
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(piece, sizeof piece, fmt, args);
+	va_end(args);
+	if (n > 0) buf_put(out, piece, (size_t)n < sizeof piece ? (size_t)n : sizeof piece - 1);
+}
+
+static void put_daemon(const struct overview *v, struct buf *out)
+{
+	put(out, "daemon       %s", daemon_words[v->daemon]);
+	if (v->daemon_pid) put(out, ", pid %ld", v->daemon_pid);
+	if (v->daemon == DAEMON_UNKNOWN) put(out, ": tidemark.lock cannot be read");
+	put(out, "\n");
+}
+
+static void put_source(const struct overview *v, struct buf *out)
+{
+	const tidemark_store_info *s = &v->store;
+	char version[HUMAN_SIZE];
+
+	if (!s->source || !*s->source) {
+		put(out, "source       none yet\n");
+		return;
+	}
+	put(out, "source       %s, PostgreSQL %s\n", s->source, human_version(s->source_version, version));
+	put(out, "lineage      system identifier %" PRIu64 ", timeline %" PRIu32 ", epoch %" PRIu32 "\n",
+		s->system_id, s->timeline, v->position.epoch);
+	put(out, "slot         %s\npublication  %s\n", s->slot, s->publication);
+}
+
+static void put_position(const struct overview *v, struct buf *out)
+{
+	const tidemark_position *p = &v->position;
+	char lsn[LSN_TEXT_SIZE], age[HUMAN_SIZE], time[HUMAN_SIZE];
+
+	if (!v->has_position) {
+		put(out, "checkpoint   none yet\n");
+		return;
+	}
+	put(out, "checkpoint   %s, written %s ago\n", lsn_text(p->lsn, lsn),
+		human_duration(v->now_us - p->written_us, age));
+	if (p->commit_lsn)
+		put(out, "last commit  %s, at %s by the source's clock\n", lsn_text(p->commit_lsn, lsn),
+			human_time(p->commit_time_us, time));
+}
+
+static void put_tables(const struct overview *v, struct buf *out)
+{
+	static const int order[] = {TIDEMARK_LIVE, TIDEMARK_COPYING, TIDEMARK_DOUBT, TIDEMARK_LEFT};
+	const char *separator = ": ";
+
+	put(out, "tables       %zu", v->tables);
+	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+		if (v->by_state[order[i]] == 0) continue;
+		put(out, "%s%zu %s", separator, v->by_state[order[i]], tidemark_state_name(order[i]));
+		separator = ", ";
+	}
+	put(out, "\nunseen       %" PRIu64 " streamed transactions not yet known to be visible at the source\n",
+		v->store.unseen);
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void put_count(struct buf *out, uint64_t n, const char *what)
+{
+	if (n > 0) put(out, ", %" PRIu64 " %s", n, what);
+}
+
+static void put_run(const struct overview *v, const tidemark_run_info *r, struct buf *out)
+{
+	const tidemark_table_info *t = overview_table(v, r->table_id);
+	char took[HUMAN_SIZE], ago[HUMAN_SIZE];
+
+	put(out, "run %-8" PRIu64 " ", r->id);
+	if (t)
+		view_put_name(out, t->schema_name, t->table_name);
+	else
+		put(out, "table %" PRIu32, r->table_id);
+	put(out, ": %s, %s: %" PRIu64 " row%s read in %" PRIu64 " chunk%s", r->kind, r->state, r->rows_read,
+		plural(r->rows_read), r->chunks, plural(r->chunks));
+	put_count(out, r->rows_written, "written");
+	put_count(out, r->rows_same, "the same");
+	put_count(out, r->rows_superseded, "superseded");
+	put_count(out, r->rows_newer, "kept because newer");
+	put_count(out, r->rows_filled, "filled");
+	put_count(out, r->rows_swept, "swept");
+	if (run_info_is_open(r))
+		put(out, "; started %s ago\n", human_duration(v->now_us - r->started_us, ago));
+	else
+		put(out, "; took %s, ended %s ago\n", human_duration(r->ended_us - r->started_us, took),
+			human_duration(v->now_us - r->ended_us, ago));
+}
+
+static void put_file(const struct overview *v, struct buf *out)
+{
+	const tidemark_store_info *s = &v->store;
+	char size[HUMAN_SIZE], used[HUMAN_SIZE];
+
+	put(out, "file         %s, %s of it in use\n", human_bytes(s->file_bytes, size),
+		human_bytes(s->used_bytes, used));
+	put(out, "readers      %u of %u slots taken, this command's included", s->readers, s->readers_max);
+	if (s->oldest_reader_pid)
+		put(out, "; the oldest is process %d, %" PRIu64 " store commits behind", s->oldest_reader_pid,
+			s->oldest_reader_lag);
+	put(out, "\n");
+}
+
+static void put_warnings(const struct overview *v, struct buf *out)
+{
+	struct buf warning = {0};
+
+	for (size_t i = 0; overview_warning(v, i, &warning); i++) {
+		put(out, "warning      %.*s\n", (int)warning.n, (const char *)warning.p);
+		buf_reset(&warning);
+	}
+	buf_finish(&warning);
+}
+
+static void put_text(const struct overview *v, struct buf *out)
+{
+	put(out, "store        %s, id %s\n", v->dir, v->store.store_id);
+	put_daemon(v, out);
+	put_source(v, out);
+	put_position(v, out);
+	put_tables(v, out);
+	for (size_t i = 0; i < v->nruns; i++)
+		put_run(v, &v->runs[i], out);
+	put_file(v, out);
+	put_warnings(v, out);
+}
+
+/* ---- JSON ---- */
+
+static void json_lsn(struct json *j, const char *key, uint64_t lsn)
+{
+	char text[LSN_TEXT_SIZE];
+
+	json_string(j, key, lsn ? lsn_text(lsn, text) : NULL);
+}
+
+static void json_time(struct json *j, const char *key, int64_t us)
+{
+	char text[HUMAN_SIZE];
+
+	json_string(j, key, us ? human_time(us, text) : NULL);
+}
+
+static void json_daemon(const struct overview *v, struct json *j)
+{
+	json_open(j, "daemon", '{');
+	json_string(j, "state", daemon_words[v->daemon]);
+	if (v->daemon_pid)
+		json_uint(j, "pid", (uint64_t)v->daemon_pid);
+	else
+		json_null(j, "pid");
+	json_close(j, '}');
+}
+
+static void json_source(const struct overview *v, struct json *j)
+{
+	const tidemark_store_info *s = &v->store;
+	char system_id[24];
+
+	if (!s->source || !*s->source) {
+		json_null(j, "source");
+		return;
+	}
+	/* 64 bits: more than what most JSON readers keep of a number. */
+	snprintf(system_id, sizeof system_id, "%" PRIu64, s->system_id);
+	json_open(j, "source", '{');
+	json_string(j, "address", s->source);
+	json_uint(j, "version", s->source_version);
+	json_string(j, "system_id", system_id);
+	json_uint(j, "timeline", s->timeline);
+	json_string(j, "slot", s->slot);
+	json_string(j, "publication", s->publication);
+	json_close(j, '}');
+}
+
+static void json_position(const struct overview *v, struct json *j)
+{
+	const tidemark_position *p = &v->position;
+
+	if (!v->has_position) {
+		json_null(j, "checkpoint");
+		return;
+	}
+	json_open(j, "checkpoint", '{');
+	json_lsn(j, "lsn", p->lsn);
+	json_uint(j, "epoch", p->epoch);
+	json_time(j, "written", p->written_us);
+	json_real(j, "written_age_s", (double)(v->now_us - p->written_us) / 1e6, 3);
+	json_lsn(j, "commit_lsn", p->commit_lsn);
+	json_time(j, "commit_time", p->commit_time_us);
+	json_close(j, '}');
+}
+
+static void json_tables(const struct overview *v, struct json *j)
+{
+	json_open(j, "tables", '{');
+	json_uint(j, "count", v->tables);
+	json_uint(j, "live", v->by_state[TIDEMARK_LIVE]);
+	json_uint(j, "copying", v->by_state[TIDEMARK_COPYING]);
+	json_uint(j, "in_doubt", v->by_state[TIDEMARK_DOUBT]);
+	json_uint(j, "left", v->by_state[TIDEMARK_LEFT]);
+	json_close(j, '}');
+	json_uint(j, "unseen", v->store.unseen);
+}
+
+static void json_run_counts(const tidemark_run_info *r, struct json *j)
+{
+	json_uint(j, "chunks", r->chunks);
+	json_uint(j, "rows_read", r->rows_read);
+	json_uint(j, "rows_written", r->rows_written);
+	json_uint(j, "rows_same", r->rows_same);
+	json_uint(j, "rows_superseded", r->rows_superseded);
+	json_uint(j, "rows_newer", r->rows_newer);
+	json_uint(j, "rows_filled", r->rows_filled);
+	json_uint(j, "rows_swept", r->rows_swept);
+}
+
+static void json_run(const struct overview *v, const tidemark_run_info *r, struct json *j)
+{
+	const tidemark_table_info *t = overview_table(v, r->table_id);
+
+	json_open(j, NULL, '{');
+	json_uint(j, "id", r->id);
+	json_uint(j, "table_id", r->table_id);
+	json_string(j, "schema", t ? t->schema_name : NULL);
+	json_string(j, "table", t ? t->table_name : NULL);
+	json_string(j, "kind", r->kind);
+	json_string(j, "state", r->state);
+	json_string(j, "requester", r->requester);
+	json_run_counts(r, j);
+	json_time(j, "started", r->started_us);
+	json_time(j, "ended", r->ended_us);
+	json_string(j, "first_snapshot", r->first_snapshot && *r->first_snapshot ? r->first_snapshot : NULL);
+	json_string(j, "last_snapshot", r->last_snapshot && *r->last_snapshot ? r->last_snapshot : NULL);
+	json_lsn(j, "lowest_bound_lsn", r->lowest_bound);
+	json_lsn(j, "last_high_lsn", r->last_high);
+	json_close(j, '}');
+}
+
+static void json_runs(const struct overview *v, struct json *j)
+{
+	json_open(j, "runs", '[');
+	for (size_t i = 0; i < v->nruns; i++)
+		json_run(v, &v->runs[i], j);
+	json_close(j, ']');
+}
+
+static void json_file(const struct overview *v, struct json *j)
+{
+	const tidemark_store_info *s = &v->store;
+
+	json_open(j, "file", '{');
+	json_uint(j, "bytes", s->file_bytes);
+	json_uint(j, "used_bytes", s->used_bytes);
+	json_close(j, '}');
+	json_open(j, "readers", '{');
+	json_uint(j, "count", s->readers);
+	json_uint(j, "max", s->readers_max);
+	if (s->oldest_reader_pid) {
+		json_uint(j, "oldest_pid", (uint64_t)s->oldest_reader_pid);
+		json_uint(j, "oldest_behind", s->oldest_reader_lag);
+	} else {
+		json_null(j, "oldest_pid");
+		json_null(j, "oldest_behind");
+	}
+	json_close(j, '}');
+}
+
+static void json_warnings(const struct overview *v, struct json *j)
+{
+	struct buf warning = {0};
+
+	json_open(j, "warnings", '[');
+	for (size_t i = 0; overview_warning(v, i, &warning); i++) {
+		buf_put_u8(&warning, '\0');
+		json_string(j, NULL, (const char *)warning.p);
+		buf_reset(&warning);
+	}
+	json_close(j, ']');
+	buf_finish(&warning);
+}
+
+static void put_json(const struct overview *v, struct buf *out)
+{
+	struct json j = json_to(out);
+
+	json_open(&j, NULL, '{');
+	json_string(&j, "store", v->dir);
+	json_string(&j, "store_id", v->store.store_id);
+	json_daemon(v, &j);
+	json_source(v, &j);
+	json_position(v, &j);
+	json_tables(v, &j);
+	json_runs(v, &j);
+	json_file(v, &j);
+	json_warnings(v, &j);
+	json_close(&j, '}');
+	buf_put_u8(out, '\n');
+}
+
+/* ---- the command ---- */
+
+static bool status(const struct options *o, tidemark *tm, struct output *out, struct err *err)
+{
+	struct overview v = {0};
+	bool ok = overview_load(&v, options_string(o, "store"), tm, err);
+
+	if (ok && options_flag(o, "json"))
+		put_json(&v, &out->buf);
+	else if (ok)
+		put_text(&v, &out->buf);
+	overview_finish(&v);
+	return ok && output_flush(out, err);
+}
+
+static int run(const struct options *o, struct err *err)
+{
+	struct output out;
+	tidemark *tm = NULL;
+	bool ok;
+
+	if (options_argc(o) != 0) {
+		err_set(err, ERR_CONFIG, "status takes no arguments, and got %s", options_arg(o, 0));
+		return EXIT_USAGE;
+	}
+	output_init(&out, STDOUT_FILENO);
+	ok = view_open(options_string(o, "store"), &tm, err) && status(o, tm, &out, err);
+	output_finish(&out);
+	tidemark_close(tm);
+	return ok ? EXIT_OK : EXIT_RUNTIME;
+}
+
+const struct command command_status = {
+	.name = "status",
+	.arguments = "--store DIR [--json]",
+	.summary = "show where a store stands",
+	.detail = "Works whether or not a daemon is running. The checkpoint is the source position\n"
+			  "up to which every commit is in the store. Its age is the time since the store\n"
+			  "was last written, by this machine's clock: a connected daemon stores an idle\n"
+			  "source's position too, so an age that grows means that the daemon is stopped,\n"
+			  "disconnected or behind. The time of the last commit is by the source's clock.\n"
+			  "\n"
+			  "Runs shown are the open ones and the last five that ended.",
+	.options = options,
+	.run = run,
+};
