@@ -3,7 +3,10 @@
 #   make            build/tidemark and build/libtidemark.a
 #   make test       everything that runs in minutes, on servers it starts itself
 #   make demo       watch it work against a throwaway PostgreSQL
-#   make help       the other targets
+#   make unit       unit tests only; make integration ONLY="010 keys": some tests on real servers
+#   make asan tsan  unit tests under sanitizers
+#   make fmt fmt-check install uninstall clean
+#   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov, PREFIX, DESTDIR
 
 FLAVOUR ?= release
 B := build$(if $(filter-out release,$(FLAVOUR)),/$(FLAVOUR))
@@ -36,9 +39,7 @@ EXT.snapshot := $(EXT.state)
 EXT.reader := -lpq -luv -linih $(EXT.state)
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
-SIM := $(patsubst tests/%.c,$(B)/%,$(filter tests/sim_%_main.c,$(wildcard tests/*.c)))
-
-.PHONY: all help clean unit
+.PHONY: all setup test check demo unit integration asan tsan fmt fmt-check install uninstall clean help
 all: $(B)/tidemark $(B)/libtidemark.a
 
 define folder
@@ -71,6 +72,45 @@ $(foreach f,$(FOLDERS),$(eval $(call unit_rule,$(f))))
 
 unit: $(UNIT)
 	$(Q)tests/run-unit $(UNIT)
+
+# ---- what a newcomer types: each does all of its own set-up, so packages come before the build ----
+
+test: setup
+	$(Q)$(MAKE) --no-print-directory check
+
+demo: setup
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/demo
+
+setup:
+	$(Q)tests/setup
+
+# ---- suites, for who has the packages ----
+
+check: all $(UNIT)
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/integration/run.py
+
+integration: all
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/integration/run.py $(ONLY)
+
+asan tsan:
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ unit
+
+# ---- the tree ----
+
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli))
+fmt:
+	clang-format-14 -i $(C_FILES)
+fmt-check:
+	clang-format-14 --dry-run -Werror $(C_FILES)
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 $(B)/tidemark $(DESTDIR)$(PREFIX)/bin/tidemark
+	install -D -m 644 $(B)/libtidemark.a $(DESTDIR)$(PREFIX)/lib/libtidemark.a
+	install -D -m 644 state/tidemark.h $(DESTDIR)$(PREFIX)/include/tidemark.h
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/tidemark $(DESTDIR)$(PREFIX)/lib/libtidemark.a $(DESTDIR)$(PREFIX)/include/tidemark.h
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))

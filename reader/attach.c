@@ -138,12 +138,18 @@ static bool check_slot_use(const struct attach_config *config, const struct stor
 
 /* ---- the slot ---- */
 
+/* Called from the straight-line wait for the slot, so that the other connection is free. */
 static void report_wait(void *ctx, int64_t waited_us)
 {
-	const char *slot = ctx;
-	if (waited_us / 1000000 % 10 == 3)
-		log_info("slot is waiting for older transactions to end; SELECT * FROM pg_stat_activity WHERE backend_xid IS NOT NULL shows them",
-		         KV_S("slot", slot), KV_I("waited_s", waited_us / 1000000), KV_END);
+	struct attachment *a = ctx;
+	char *blockers = NULL;
+	struct err ignored;
+	if (waited_us / 1000000 % 10 != 3)
+		return;
+	(void)catalog_ask_text(a->sql, catalog_blockers_sql, &blockers, &ignored);
+	log_info("slot creation waits for transactions that are older than it to end", KV_S("blockers", blockers),
+	         KV_I("waited_s", waited_us / 1000000), KV_END);
+	free(blockers);
 }
 
 static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
@@ -182,7 +188,7 @@ static bool create_slot(struct attachment *a, const struct attach_config *config
 	bool good = false;
 	if (asprintf(&sql, "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput EXPORT_SNAPSHOT", id) < 0)
 		sql = NULL;
-	pgconn_on_wait(a->repl, report_wait, (char *)(uintptr_t)config->slot);
+	pgconn_on_wait(a->repl, report_wait, a);
 	if (sql == NULL || !pgconn_query(a->repl, sql, 0, NULL, &r, err)) {
 		err_wrap(err, "creating slot %s", config->slot);
 		goto out;
@@ -237,7 +243,7 @@ static bool prepare(struct attachment *a, const struct attach_config *config, co
 	struct server_state server = {.slot = config->slot};
 	bool has_publication, created;
 	size_t nleft;
-	if (!check_server(a, err) || !identify(a, &server, err) || !catalog_read_slot(a->sql, config->slot, &server.slot_state, err) ||
+	if (!identify(a, &server, err) || !catalog_read_slot(a->sql, config->slot, &server.slot_state, err) ||
 	    !check_lineage(a, stored, &server, err) || !catalog_has_publication(a->sql, config->publication, &has_publication, err) ||
 	    !check_slot_use(config, stored, &server.slot_state, has_publication, err) ||
 	    !catalog_read_tables(a->sql, config->tables, &a->tables, err) || !refuse_tables(config, &a->tables, err))
@@ -258,7 +264,8 @@ static bool prepare(struct attachment *a, const struct attach_config *config, co
 bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err)
 {
 	*out = (struct attachment){.sql = NULL};
-	if (pgconn_open(l, config->source, false, &out->sql, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
+	/* What can be told over SQL comes first: it is told better than by a refused replication connection. */
+	if (pgconn_open(l, config->source, false, &out->sql, err) && check_server(out, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
 	    prepare(out, config, stored, err))
 		return true;
 	attachment_finish(out);

@@ -51,6 +51,13 @@ bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err 
 	return true;
 }
 
+const char catalog_blockers_sql[] =
+    "SELECT coalesce(string_agg(what, ', '), 'none that this role may see') FROM ("
+    " SELECT 'pid ' || pid || ' (' || coalesce(usename, '?') || ', ' || coalesce(state, '?') || ', transaction since ' || coalesce(xact_start::text, '?') || ')' AS what"
+    "  FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
+    " UNION ALL SELECT 'prepared transaction ' || pg_catalog.quote_literal(gid) || ' (' || owner || ', since ' || prepared || ')' FROM pg_catalog.pg_prepared_xacts"
+    " LIMIT 5) x";
+
 /* ---- tables ---- */
 
 static const char tables_sql[] =

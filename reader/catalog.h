@@ -61,6 +61,9 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 /* schema.table as people write it, quoted where needed; caller frees. */
 char *display_name(const char *schema_name, const char *table_name);
 
+/* One text: the sessions and prepared transactions that hold a transaction id, oldest first, a few of them. */
+extern const char catalog_blockers_sql[];
+
 /* One-row, one-column question answered as text (malloc'd; NULL for SQL NULL or no row). */
 bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err *err);
 

@@ -68,7 +68,7 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	if (options_argc(o) > 0)
 		return err_set(err, ERR_CONFIG, "run takes no argument, but %s was given", options_arg(o, 0));
 	if (!parse_until(options_string(o, "until"), c, err) || !check_slot_name(c->attach.slot, err) ||
-	    !names_parse_patterns(options_string(o, "tables"), patterns, err))
+	    (!names_parse_patterns(options_string(o, "tables"), patterns, err) && !err_wrap(err, "--tables")))
 		return false;
 	if (c->snapshot == SNAPSHOT_ONLY && c->until == UNTIL_NEVER)
 		c->until = UNTIL_CAUGHT_UP;

@@ -91,6 +91,19 @@ static const char *find_sqlstate(const char *text, char state[6])
 	return NULL;
 }
 
+/* Where libpq itself gives up before the server had a say, there is only its text, in English without setlocale(). */
+static enum err_kind kind_of_libpq_text(const PGconn *pg, const char *text)
+{
+	static const char *const settled[] = {"no password supplied", "SSL was required", "certificate", "authentication method",
+	                                      "invalid ", "private key", "sslmode", "service file", "definition of service"};
+	if (PQconnectionNeedsPassword(pg))
+		return ERR_CONFIG;
+	for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
+		if (strstr(text, settled[i]) != NULL)
+			return ERR_CONFIG;
+	return ERR_RETRY;
+}
+
 static bool err_of_connect(struct err *err, const PGconn *pg)
 {
 	const char *text = PQerrorMessage(pg);
@@ -98,7 +111,7 @@ static bool err_of_connect(struct err *err, const PGconn *pg)
 	const char *at = find_sqlstate(text, state);
 	if (at == NULL) {
 		one_line(text, line, sizeof line);
-		return err_set(err, ERR_RETRY, "%s", line[0] != '\0' ? line : "connection lost");
+		return err_set(err, kind_of_libpq_text(pg, text), "%s", line[0] != '\0' ? line : "connection lost");
 	}
 	const char *end = strstr(at, "\nLOCATION:");
 	char *message = strndup(at + 7, end == NULL ? strlen(at + 7) : (size_t)(end - (at + 7)));

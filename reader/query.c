@@ -1,6 +1,7 @@
 #include "reader/query.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,23 @@ static void remember_prepared(struct query *q, const char *name)
 	strcpy(p->name, name);
 	p->next = q->prepared;
 	q->prepared = p;
+}
+
+/* A statement whose table was altered is of no use any more ("cached plan must not change result type"). */
+static void forget_prepared(struct query *q, const char *name)
+{
+	for (struct prepared **p = &q->prepared; *p != NULL; p = &(*p)->next) {
+		struct prepared *gone = *p;
+		char sql[96];
+		if (strcmp(gone->name, name) != 0)
+			continue;
+		*p = gone->next;
+		free(gone);
+		snprintf(sql, sizeof sql, "DEALLOCATE \"%s\"", name);
+		send_sql(q, STEP_IGNORE, sql);
+		send_sync(q, STEP_SYNC);
+		return;
+	}
 }
 
 /* The Parse must come behind LOCK: analysing a SELECT takes the transaction's snapshot. */
@@ -263,6 +281,8 @@ static void chunk_finished(struct query *q)
 	if (q->failed) {
 		send_sql(q, STEP_IGNORE, "ROLLBACK");
 		send_sync(q, STEP_SYNC);
+		if (q->failure == CHUNK_SCHEMA)
+			forget_prepared(q, q->statement);
 		copier_chunk_failed(q->copier, q->request_id, q->failure, now_us);
 	} else if (!copier_chunk_end(q->copier, q->request_id, loop_now_us() - q->asked_us, now_us, &err)) {
 		end(q, &err);

@@ -158,12 +158,7 @@ static void report_gate(struct session *s)
 	const char *gate;
 	bool gated = copier_is_gated(s->copier, &gate);
 	if (gated && !s->gate_logged)
-		query_ask(s->query,
-		          "SELECT coalesce(string_agg(what, ', '), 'none visible') FROM ("
-		          "SELECT 'pid ' || pid || ' (' || coalesce(state, '?') || ', since ' || coalesce(xact_start::text, '?') || ')' AS what"
-		          " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
-		          " UNION ALL SELECT 'prepared transaction ' || gid FROM pg_catalog.pg_prepared_xacts LIMIT 5) x",
-		          on_blockers, s);
+		query_ask(s->query, catalog_blockers_sql, on_blockers, s);
 	s->gate_logged = gated;
 }
 
@@ -308,7 +303,7 @@ static void note_live(struct session *s)
 static void on_wake(uv_async_t *handle)
 {
 	struct session *s = handle->data;
-	if (s->done)
+	if (s->done || s->stream == NULL) /* still starting the stream: it looks itself when it has */
 		return;
 	worker_get_status(s->worker, &s->status);
 	if (s->status.failed) {
@@ -480,6 +475,7 @@ static bool begin(struct session *s, struct err *err)
 	s->ask_timer = loop_timer_create(s->loop, on_ask_timer, s);
 	s->nudge_timer = loop_timer_create(s->loop, on_nudge, s);
 	loop_timer_set(s->tick, TICK_US);
+	on_wake(s->wake);
 	return true;
 }
 
