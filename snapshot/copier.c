@@ -8,6 +8,7 @@
 #define GATE_WAIT_MAX_US    5000000
 #define PROBE_WAIT_FIRST_US 1000000
 #define PROBE_WAIT_MAX_US   5000000
+#define CLOCK_SET_BACK_US   1000000 /* by less it stands still for a while */
 
 struct copier *copier_create(const struct copier_config *config, struct copier_sink sink)
 {
@@ -44,9 +45,21 @@ void copier_destroy(struct copier *c)
 
 /* ---- what the files share ---- */
 
+/* Set back: what was to happen at times that are far away now may happen at once. */
+static void clock_was_set_back(struct copier *c, int64_t now_us)
+{
+	c->now_us = c->pruned_us = now_us;
+	c->gate_at_us = c->floor_at_us = c->probe_at_us = 0;
+	for (struct table *t = c->tables; t; t = t->hh.next)
+		t->not_before_us = t->doubt.due_us = 0;
+}
+
 void copier_clock(struct copier *c, int64_t now_us)
 {
-	if (now_us > c->now_us) c->now_us = now_us;
+	if (now_us < c->now_us - CLOCK_SET_BACK_US)
+		clock_was_set_back(c, now_us);
+	else if (now_us > c->now_us)
+		c->now_us = now_us;
 }
 
 struct table *copier_table(const struct copier *c, uint32_t id)
@@ -168,8 +181,7 @@ static void take_run(struct copier *c, struct table *t, const struct run_record 
 {
 	stop_run(c, t);
 	run_destroy(t->run);
-	t->run = run_create(r);
-	if (r->kind == RUN_INITIAL && run_is_open(t->run)) t->copied = false;
+	t->run = run_create(r, c->config.epoch);
 	if (r->id >= c->next_run) c->next_run = r->id + 1;
 }
 
@@ -197,6 +209,7 @@ uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kin
 		.requester = requester ? requester : "",
 		.first_snapshot = "",
 		.last_snapshot = "",
+		.accepted = {c->config.epoch, c->received, 0}, /* as the applier will say, or a little later */
 	};
 
 	assert(!c->tx.open);
@@ -361,7 +374,7 @@ bool copier_is_gated(const struct copier *c, const char **gate)
 	}
 	for (const struct table *t = c->tables; t; t = t->hh.next) {
 		if (!run_is_gated(t->run) || t->run->gate_state == GATE_CLOSED) continue;
-		*gate = t->run->gate_text;
+		*gate = run_gate_text(t->run);
 		return true;
 	}
 	return false;

@@ -14,9 +14,9 @@
  * stream operations it holds before the batch it is given. It must not call
  * back into the copier. One thread.
  *
- * now_us is microseconds since 1970, from one clock for all calls; one that
- * goes back is taken to stand still. What has no clock of its own (the stream)
- * uses the time told last.
+ * now_us is microseconds since 1970, from one clock for all calls. It may be set
+ * back: then whatever waits is tried at once. What has no clock of its own (the
+ * stream) uses the time told last.
  *
  * A copier belongs to one lineage: after a change of timeline or epoch make a
  * new one from the store, since windows of the old one wait for positions
@@ -55,7 +55,7 @@ struct copier_table {
 	const struct schema *schema; /* copied */
 	const char *from_sql;        /* quoted and qualified, with ONLY where needed: ONLY "public"."t" */
 	const char *filter_sql;      /* publication row filter, or NULL */
-	bool copied; /* its first run is finished; once true it stays so until a RUN_INITIAL is started */
+	bool copied;                 /* its first run is finished; a run that ends in this session makes it so */
 };
 /*
  * Adds a table, or replaces what is known of it: a new schema version, name or
@@ -72,10 +72,15 @@ void copier_load_run(struct copier *c, const struct run_record *r);
 void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n);
 /*
  * Starts a run of the whole table and emits its record, in one batch with the
- * end of an open run of the table. gate: NULL or "" for none; a text that is no
- * snapshot holds the run for ever and copier_is_gated() shows it. A run that is to
- * replace what the log itself wrote (a rewrite, a column added) needs a gate
- * too: WINDOWS.md, "Runs over rows that the log wrote". Call between source transactions.
+ * end of an open run of the table. Call between source transactions, and after
+ * the first copier_stream_position(): a run over rows that are there already
+ * (any but a RUN_INITIAL without sweep) waits for snapshots that see everything
+ * streamed so far.
+ *
+ * gate: pg_snapshot text, NULL or "" for none. Besides the first attach it is
+ * needed when the stream is behind what the run is to bring, such as a table
+ * altered while we were away (WINDOWS.md, "Rows the log cannot replace"). A text that is no
+ * snapshot holds the run for ever; copier_is_gated() shows it.
  */
 uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 						  const char *gate, const char *requester, int64_t now_us);
@@ -153,7 +158,7 @@ bool copier_waits_for(const struct copier *c, lsn_t *high);
 /* Its first run is finished and its count of rows in doubt, as answered last, is 0 (as before any answer). */
 bool copier_table_is_live(const struct copier *c, uint32_t table_id);
 bool copier_all_live(const struct copier *c); /* of the tables set */
-/* True while a chunk's snapshot did not cover what it must, as a rule its run's gate: *gate is then that text. */
+/* True while a chunk's snapshot did not see what it must, as a rule its run's gate: *gate then says what. */
 bool copier_is_gated(const struct copier *c, const char **gate);
 
 struct copier_progress {

@@ -9,22 +9,32 @@ static void set(struct buf *b, struct slice bytes)
 	buf_put(b, bytes.p, bytes.n);
 }
 
+/* A first copy finds its table empty; any other run may have to replace what an earlier one, or the log,
+ * wrote. */
+static lsn_t replaced_by(const struct run_record *rec, uint16_t epoch)
+{
+	bool into_empty = rec->kind == RUN_INITIAL && !rec->sweep;
+
+	return into_empty || rec->accepted.epoch != epoch ? LSN(0) : rec->accepted.lsn;
+}
+
 static void take_gate(struct run *r, const char *text)
 {
 	struct err ignored;
 	size_t size = strlen(text) + 1;
 
 	r->gate_text = memcpy(mem_alloc(size), text, size);
-	r->gate_state = GATE_NONE;
-	if (*text) r->gate_state = snap_parse(text, false, &r->gate, &ignored) ? GATE_CLOSED : GATE_BROKEN;
+	r->gate_state = *text || r->replaces.v > 0 ? GATE_CLOSED : GATE_OPEN;
+	if (*text && !snap_parse(text, false, &r->gate, &ignored)) r->gate_state = GATE_BROKEN;
 }
 
-struct run *run_create(const struct run_record *rec)
+struct run *run_create(const struct run_record *rec, uint16_t epoch)
 {
 	struct run *r = mem_alloc(sizeof *r);
 
 	*r = (struct run){.id = rec->id, .state = rec->state, .sweep = rec->sweep};
 	r->lowest = rec->lowest_bound;
+	r->replaces = replaced_by(rec, epoch);
 	r->rows_read = rec->rows_read;
 	set(&r->closed, rec->cursor);
 	set(&r->received, rec->cursor);
@@ -61,15 +71,28 @@ bool run_is_sweeping(const struct run *r)
 
 bool run_is_gated(const struct run *r)
 {
-	return run_is_open(r) && r->gate_state != GATE_NONE;
+	return run_is_open(r) && r->gate_state != GATE_OPEN;
 }
 
-bool run_admits(struct run *r, const struct snap *s)
+/* Stored entries below `replaces` give way only to a higher bound. */
+static bool is_high_enough(const struct run *r, const struct snap *s, const struct unseen *u)
 {
-	if (!run_is_gated(r)) return true;
-	if (r->gate_state == GATE_BROKEN) return false;
-	r->gate_state = snap_covers(s, &r->gate) ? GATE_NONE : GATE_REFUSED;
-	return r->gate_state == GATE_NONE;
+	return unseen_bound(u, s, r->replaces).v == r->replaces.v;
+}
+
+bool run_admits(struct run *r, const struct snap *s, const struct unseen *u)
+{
+	bool covers;
+
+	if (!run_is_gated(r) || r->gate_state == GATE_BROKEN) return !run_is_gated(r);
+	covers = *r->gate_text == '\0' || snap_covers(s, &r->gate);
+	r->gate_state = covers && is_high_enough(r, s, u) ? GATE_OPEN : GATE_REFUSED;
+	return r->gate_state == GATE_OPEN;
+}
+
+const char *run_gate_text(const struct run *r)
+{
+	return *r->gate_text ? r->gate_text : "transactions streamed before the run began";
 }
 
 void run_page_received(struct run *r, struct slice cursor, bool last)

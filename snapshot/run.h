@@ -14,21 +14,22 @@
 #define SNAPSHOT_RUN_H
 
 #include "snapshot/inquiry.h"
-#include "snapshot/visibility.h"
+#include "snapshot/unseen.h"
 
 enum gate_state {
-	GATE_NONE,    /* no gate, or a snapshot of this session has covered it */
+	GATE_OPEN,    /* nothing to wait for, or a snapshot of this session was good enough */
 	GATE_CLOSED,  /* not tried yet */
-	GATE_REFUSED, /* the last snapshot did not cover it */
-	GATE_BROKEN   /* its text is not a snapshot: nothing covers it */
+	GATE_REFUSED, /* the last snapshot was not */
+	GATE_BROKEN   /* its text is not a snapshot: none ever will be */
 };
 
 struct run {
 	uint64_t id;
 	enum run_state state;
 	bool sweep;
-	char *gate_text;
+	char *gate_text; /* "" = none */
 	struct snap gate;
+	lsn_t replaces; /* entries below it were there before the run: B must not be lower. 0 = there are none */
 	enum gate_state gate_state;
 	struct buf closed, received; /* cursors as in run_record.cursor */
 	bool received_end;           /* the last page has been received */
@@ -37,15 +38,20 @@ struct run {
 	uint64_t rows_read;
 };
 
-struct run *run_create(const struct run_record *r);
+struct run *run_create(const struct run_record *r, uint16_t epoch);
 void run_destroy(struct run *r); /* accepts NULL */
 bool run_is_open(const struct run *r);
 bool run_wants_page(const struct run *r);
 bool run_is_sweeping(const struct run *r);
 bool run_is_gated(const struct run *r);
 
-/* Whether S may be used for the run; one that covers the gate opens it for good. */
-bool run_admits(struct run *r, const struct snap *s);
+/*
+ * Whether S may be used for the table: it covers the gate, and it sees whatever
+ * was streamed before the run. Both stay so for every later S: once is enough.
+ */
+bool run_admits(struct run *r, const struct snap *s, const struct unseen *u);
+/* What the gate waits for, for people to read. */
+const char *run_gate_text(const struct run *r);
 
 void run_page_received(struct run *r, struct slice cursor, bool last);
 /* Moves on to what follows the last page; true when `state` has changed. */

@@ -71,7 +71,7 @@ enum table_change table_describe(struct table *t, const struct copier_table *d, 
 	enum table_change change = compare(t, d);
 
 	assert(d->schema->nkeys >= 1 && d->schema->nkeys <= KEY_COLUMNS_MAX);
-	t->copied = t->copied || d->copied;
+	t->copied = d->copied;
 	if (change == TABLE_SAME) return change;
 	schema_free(t->schema);
 	free(t->from_sql);

@@ -51,7 +51,7 @@ static const struct copier_config fixture_config = {
 
 static void fixture_start(struct fixture *f, const struct copier_config *config)
 {
-	*f = (struct fixture){.now = 1000 * (int64_t)SEC};
+	*f = (struct fixture){.now = 1000000 * (int64_t)SEC};
 	f->c = copier_create(config, (struct copier_sink){f, keep_batch});
 }
 
