@@ -145,7 +145,7 @@ static bool list_scan(struct listing *l, struct store_scan *scan, struct err *er
 
 	for (;;) {
 		if (!store_scan_next(scan, &key, &bytes, &found, err)) return false;
-		if (!found || (is_full(l) && !slice_eq(key, l->op->key))) {
+		if (!found || is_full(l)) {
 			l->answer->end = !found;
 			return true;
 		}

@@ -185,7 +185,6 @@ void applier_abort(struct applier *a)
 	transaction_over(a);
 	answers_free(&a->pending);
 	cache_drop(a); /* loaded again by the next batch */
-	a->checkpoint = a->committed;
 	a->chunk = (struct chunk){0};
 	a->in_transaction = a->failed = false;
 }

@@ -78,12 +78,13 @@ static bool follows_written(const struct chunk *chunk, struct slice key)
 	return chunk->ordered && n > 0 && memcmp(last.p, key.p, n) < 0;
 }
 
-/* Same columns, both complete: they differ in nothing but the position. */
+/* They differ in nothing but the position. The chunk's row is live and complete, so its flags say as much of
+ * both. */
 static bool same_row(const struct entry *old, struct slice new)
 {
 	size_t skip = 1 + POS_SIZE;
 
-	return old->present && !(old->flags & (ROW_DELETED | ROW_DOUBT)) && old->flags == new.p[0] &&
+	return old->present && old->flags == new.p[0] &&
 		   old->bytes.n == new.n &&memcmp(old->bytes.p + skip, new.p + skip, new.n - skip) == 0;
 }
 
