@@ -78,14 +78,16 @@ static bool follows_written(const struct chunk *chunk, struct slice key)
 	return chunk->ordered && n > 0 && memcmp(last.p, key.p, n) < 0;
 }
 
-/* They differ in nothing but the position. The chunk's row is live and complete, so its flags say as much of
- * both. */
-static bool same_row(const struct entry *old, struct slice new)
+/*
+ * They differ in nothing but the position. A chunk's row is live and complete:
+ * so is an entry of the same flags.
+ */
+static bool same_row(const struct entry *old, struct slice row)
 {
 	size_t skip = 1 + POS_SIZE;
 
-	return old->present && old->flags == new.p[0] &&
-		   old->bytes.n == new.n &&memcmp(old->bytes.p + skip, new.p + skip, new.n - skip) == 0;
+	return old->present && old->flags == row.p[0] && old->bytes.n == row.n &&
+		   memcmp(old->bytes.p + skip, row.p + skip, row.n - skip) == 0;
 }
 
 static bool write_row(struct applier *a, const struct op *op, struct entry *old, struct err *err)
