@@ -209,11 +209,14 @@ out:
 	return good;
 }
 
-/* "Sees every transaction below the next xid": covered once all that run now have ended. */
+/*
+ * A snapshot text that sees every transaction given an id until now: it is
+ * covered once all of them have ended. An id of our own marks the place; a
+ * snapshot's xmax would not do, since it only knows of those that ended.
+ */
 static bool gate_of_now(struct attachment *a, char **out, struct err *err)
 {
-	return catalog_ask_text(a->sql, "SELECT pg_catalog.format('%s:%s:', x, x) FROM pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot()) x",
-	                        out, err);
+	return catalog_ask_text(a->sql, "SELECT pg_catalog.format('%s:%s:', x, x) FROM pg_catalog.pg_current_xact_id() x", out, err);
 }
 
 static bool read_xid(struct attachment *a, struct err *err)

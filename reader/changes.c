@@ -123,6 +123,15 @@ const char *changes_table_display(const struct changes *ch, uint32_t table_id)
 
 /* ---- batches ---- */
 
+static struct batch *batch(struct changes *ch);
+
+static void add_position(struct changes *ch)
+{
+	struct op *op = batch_add(batch(ch), OP_POSITION);
+	op->pos.epoch = ch->config.epoch;
+	op->u.commit.lsn = ch->stored = ch->received;
+}
+
 void changes_flush(struct changes *ch)
 {
 	struct batch *b = ch->batch;
@@ -131,8 +140,15 @@ void changes_flush(struct changes *ch)
 		ch->sink.push(ch->sink.ctx, b);
 }
 
+/*
+ * A chunk can hold what a transaction changed that is not streamed to us (the
+ * table was not published yet), so its rows are as of what was received, and the
+ * checkpoint has to say so.
+ */
 void changes_emit(struct changes *ch, struct batch *b)
 {
+	if (ch->received.v > ch->stored.v)
+		add_position(ch);
 	changes_flush(ch);
 	ch->sink.push(ch->sink.ctx, b);
 }
@@ -160,10 +176,15 @@ static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *
 	xid_t xid = xid_widen(m->u.begin.xid, ch->config.xid_near);
 	if (xid.v > ch->config.xid_near.v)
 		ch->config.xid_near = xid;
-	ch->tx = (struct transaction){.open = true, .xid = xid, .commit_lsn = m->u.begin.commit_lsn};
-	ch->tx.skip = m->u.begin.commit_lsn.v < ch->config.checkpoint.v;
-	if (!ch->tx.skip)
-		copier_stream_begin(ch->copier, xid, ch->tx.commit_lsn);
+	lsn_t commit_lsn = m->u.begin.commit_lsn;
+	bool skip = commit_lsn.v < ch->config.checkpoint.v;
+	if (!skip) {
+		/* Commits come in order: all below this one have been received. Windows that close now come before it. */
+		if (ch->received.v < commit_lsn.v)
+			ch->received = commit_lsn;
+		copier_stream_begin(ch->copier, xid, commit_lsn);
+	}
+	ch->tx = (struct transaction){.open = true, .skip = skip, .xid = xid, .commit_lsn = commit_lsn};
 	return true;
 }
 
@@ -215,9 +236,7 @@ bool changes_store_position(struct changes *ch)
 {
 	if (ch->tx.open || ch->received.v <= ch->stored.v)
 		return false;
-	struct op *op = batch_add(batch(ch), OP_POSITION);
-	op->pos.epoch = ch->config.epoch;
-	op->u.commit.lsn = ch->stored = ch->received;
+	add_position(ch);
 	changes_flush(ch);
 	return true;
 }

@@ -159,7 +159,9 @@ void query_chunk(struct query *q, const struct chunk_request *r)
 	if (r->lock_sql != NULL)
 		send_sql(q, STEP_IGNORE, r->lock_sql);
 	send_sql(q, STEP_SNAPSHOT, "SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
-	                       "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+	                       /* A standby shows a transaction before its replay position has passed it. */
+	                       "CASE WHEN pg_catalog.pg_is_in_recovery() "
+	                       "THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) "
 	                       "ELSE pg_catalog.pg_current_wal_insert_lsn() END");
 	if (r->select_sql != NULL)
 		send_select(q, r);

@@ -202,6 +202,10 @@ static void on_query_lost(void *ctx, const struct err *err)
 static void push(void *ctx, struct batch *b)
 {
 	struct session *s = ctx;
+	if (s->worker == NULL) { /* we are saying goodbye: what comes now will come again */
+		batch_destroy(b);
+		return;
+	}
 	worker_push(s->worker, b);
 	if (!s->paused && s->stream != NULL && worker_is_full(s->worker)) {
 		s->paused = true;
@@ -218,7 +222,6 @@ static void emit(void *ctx, struct batch *b)
 static bool on_message(void *ctx, struct slice payload, struct err *err)
 {
 	struct session *s = ctx;
-	/* What still comes while we say goodbye will come again. */
 	return s->done || changes_message(s->changes, payload, err);
 }
 
