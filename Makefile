@@ -39,7 +39,7 @@ EXT.snapshot := $(EXT.state)
 EXT.reader := -lpq -luv -linih $(EXT.state)
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
-.PHONY: all setup test check demo unit integration asan tsan fmt fmt-check install uninstall clean help
+.PHONY: all setup test check demo unit cli integration asan tsan fmt fmt-check install uninstall clean help
 all: $(B)/tidemark $(B)/libtidemark.a
 
 define folder
@@ -89,6 +89,13 @@ setup:
 
 check: all $(UNIT)
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/integration/run.py
+
+# The read commands on stores that a small helper makes: no server.
+$(B)/cli/make_store: $(B)/obj/tests/cli/make_store.o $(LIBS.apply)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.apply)
+cli: all $(B)/cli/make_store
+	$(Q)/usr/bin/python3 tests/cli/cli_test.py $(B)
 
 integration: all
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/integration/run.py $(ONLY)
