@@ -283,24 +283,28 @@ static void on_reshaped(void *ctx, uint32_t table_id)
 
 /* ---- the apply thread ---- */
 
+static void log_live(struct session *s, const struct watched *w)
+{
+	struct copier_progress p = {.rows_read = 0};
+	copier_get_progress(s->copier, w->table_id, &p);
+	log_info("table is live", KV_S("table", w->source->display), KV_U("rows_read", p.rows_read), KV_END);
+}
+
 static void note_live(struct session *s)
 {
-	size_t live = 0;
+	bool was_all = s->all_live;
+	s->all_live = copier_all_live(s->copier);
+	if (s->all_live)
+		progress_end();
 	for (size_t i = 0; i < s->nwatched; i++) {
 		struct watched *w = &s->watched[i];
-		bool now = copier_table_is_live(s->copier, w->table_id);
-		if (now && !w->live) {
-			struct copier_progress p = {.rows_read = 0};
-			copier_get_progress(s->copier, w->table_id, &p);
-			log_info("table is live", KV_S("table", w->source->display), KV_U("rows_read", p.rows_read), KV_END);
-		}
-		w->live = now;
-		live += now;
+		bool was = w->live;
+		w->live = copier_table_is_live(s->copier, w->table_id);
+		if (w->live && !was)
+			log_live(s, w);
 	}
-	bool all = live == s->nwatched;
-	if (all && !s->all_live)
-		log_info("all tables are live", KV_U("tables", live), KV_END);
-	s->all_live = all;
+	if (s->all_live && !was_all)
+		log_info("all tables are live", KV_U("tables", s->nwatched), KV_END);
 }
 
 static void on_wake(uv_async_t *handle)
