@@ -106,9 +106,8 @@ static bool open_fixed(struct store *s, MDB_txn *txn, struct err *err)
 
 /*
  * LMDB takes the number of the last transaction from lock.mdb while any process
- * has that open. If data.mdb was replaced meanwhile, the two belong to different stores.
- * One behind is right: a writer was killed between its meta page and that number, and
- * the transaction it was committing is undone.
+ * has that open. If data.mdb was replaced meanwhile, the two belong to different stores. It
+ * can be behind a commit under way, or one that failed in its meta page.
  */
 static bool check_lock_file(const struct store *s, MDB_txn *txn, uint64_t newest, struct err *err)
 {
@@ -117,8 +116,8 @@ static bool check_lock_file(const struct store *s, MDB_txn *txn, uint64_t newest
 	if (seen <= newest && (s->mode == STORE_READ || newest - seen <= 1)) return true;
 	return err_set(
 		err, ERR_CORRUPT,
-		"store %s: lock.mdb belongs to another data.mdb, which was replaced while it was being read: end the "
-		"processes that read it",
+		"store %s: lock.mdb belongs to another data.mdb, which was replaced while it was being read: "
+		"end the processes that read it",
 		s->dir);
 }
 
@@ -184,20 +183,39 @@ static void env_close(struct store *s)
 	handles_clear(&s->handles);
 }
 
-static bool open_env(struct store *s, struct err *err)
+static bool map_env(struct store *s, struct err *err)
 {
 	struct file_head head;
 	int rc;
 
 	if (!look_first(s, &head, err)) return false;
 	rc = env_open(s->dir, s->mode == STORE_READ ? READ_FLAGS : WRITE_FLAGS, map_size_for(s, &head), &s->env);
-	if (rc != 0) {
-		s->env = NULL;
-		return store_fail(s, rc, err, "opening it");
-	}
+	if (rc == 0) return true;
+	s->env = NULL;
+	return store_fail(s, rc, err, "opening it");
+}
+
+static bool open_env(struct store *s, struct err *err)
+{
+	if (!map_env(s, err)) return false;
 	if (open_handles(s, err)) return true;
 	env_close(s);
 	return false;
+}
+
+/*
+ * A writer that was killed in a commit may have left the number in lock.mdb
+ * behind. LMDB corrects it when the dead writer's lock is next taken, which has to be before
+ * anything is read. In memory only: nothing is written.
+ */
+static bool take_over(struct store *s, struct err *err)
+{
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(s->env, NULL, 0, &txn);
+
+	if (rc != 0) return store_fail(s, rc, err, "opening it");
+	mdb_txn_abort(txn);
+	return true;
 }
 
 bool store_reopen(struct store *s, struct err *err)
@@ -248,10 +266,13 @@ bool store_end_unsynced(struct store *s, struct err *err)
 {
 	int rc = mdb_env_sync(s->env, 1);
 
-	if (rc != 0) {
+	if (rc != 0) { /* and which pages were lost nobody can tell, now or later */
 		dir_condemn_unsynced(s);
-		return store_fail(s, rc, err,
-						  "syncing its first copy, which has to start over with an empty directory");
+		return err_set(
+			err, ERR_CORRUPT,
+			"store %s: its first copy could not be written to the disk (%s): start over with an empty "
+			"directory",
+			s->dir, mdb_strerror(rc));
 	}
 	mdb_env_set_flags(s->env, MDB_NOSYNC, 0);
 	s->unsynced = false;
@@ -317,7 +338,8 @@ static bool open_write(struct store *s, struct err *err)
 	if (!dir_lock(s, err) || !dir_check(s, &exists, err)) return false;
 	if (exists ? !dir_check_unsynced(s, &unsynced, err) : !store_create(s, err)) return false;
 	cursors_init(s);
-	return open_env(s, err) && begin_writing(s, !exists, unsynced, err);
+	return map_env(s, err) && take_over(s, err) && open_handles(s, err) &&
+		   begin_writing(s, !exists, unsynced, err);
 }
 
 bool store_open_why(const char *dir, enum store_mode mode, struct store **out, enum store_why *why,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "state/store_impl.h"
@@ -179,6 +180,14 @@ static void end_read(struct store_txn *t)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* LMDB calls a short write EIO, and that is how a full disk shows itself first. */
+static bool disk_is_full(const struct store *s)
+{
+	struct statvfs fs;
+
+	return statvfs(s->dir, &fs) == 0 && fs.f_bavail * fs.f_frsize < 65536;
+}
+
 /*
  * A sync that failed may have lost the previous commit's meta page without a
  * trace: the kernel reports it once and forgets. Opening again makes what is there durable.
@@ -186,7 +195,7 @@ static void end_read(struct store_txn *t)
 static bool commit_failed(struct store *s, int rc, struct err *err)
 {
 	if (rc == EIO) atomic_store(&s->must_reopen, true);
-	return store_fail(s, rc, err, "committing");
+	return store_fail(s, rc == EIO && disk_is_full(s) ? ENOSPC : rc, err, "committing");
 }
 
 static int commit_with_tables(struct store_txn *t)

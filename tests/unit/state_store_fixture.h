@@ -18,8 +18,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -222,6 +224,7 @@ static inline void peer_start(struct peer *p, void (*f)(struct peer *, void *), 
 	if (p->pid == 0) {
 		struct peer me = {.in = down[0], .out = up[1]};
 
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails forgets its children */
 		close(down[1]);
 		close(up[0]);
 		f(&me, ctx);

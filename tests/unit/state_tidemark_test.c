@@ -197,6 +197,7 @@ static void set_format(struct place *p, const void *bytes, size_t n)
 	value.mv_data = memcpy(copy, bytes, n);
 	assert_int_equal(mdb_env_create(&env), 0);
 	assert_int_equal(mdb_env_set_maxdbs(env, 10), 0);
+	assert_int_equal(mdb_env_set_mapsize(env, 1 << 20), 0);
 	assert_int_equal(mdb_env_open(env, p->dir, 0, 0600), 0);
 	assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
 	assert_int_equal(mdb_dbi_open(txn, "meta", 0, &dbi), 0);
