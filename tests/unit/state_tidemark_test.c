@@ -348,6 +348,46 @@ static void a_transaction_is_one_state(void **state)
 	store_close(s);
 }
 
+/* Opens; then, while others have all slots, begins; then again. */
+static void latecomer(struct peer *me, void *ctx)
+{
+	tidemark *tm, *none;
+
+	if (!peer_step(me, 0) || tidemark_open(ctx, &tm) != 0) return;
+	tidemark_close(tm);
+	if (!peer_step(me, 'o')) return;
+	if (!peer_step(me,
+				   tidemark_open(ctx, &none) == TIDEMARK_E_READERS && strstr(tidemark_errmsg(NULL), "slots")
+					   ? 'f'
+					   : '?'))
+		return;
+	peer_step(me, tidemark_open(ctx, &tm) == 0 && tidemark_begin(tm) == 0 ? 'b' : '?');
+}
+
+static void full_reader_slots_are_named(void **state)
+{
+	struct place *p = *state;
+	struct store_txn *all[1100];
+	struct store *s;
+	struct peer peer;
+	struct err err = {0};
+	size_t n = 0;
+
+	peer_start(&peer, latecomer, p->dir);
+	CHECK(store_open(p->dir, STORE_WRITE, &s, &err));
+	assert_int_equal(peer_ask(&peer), 'o');
+	while (n < 1100 && store_begin_read(s, &all[n], &err))
+		n++;
+	assert_int_equal(n, 1024);
+	assert_int_equal(err.kind, ERR_BUSY);
+	assert_int_equal(peer_ask(&peer), 'f');
+	while (n > 0)
+		store_abort(all[--n]);
+	assert_int_equal(peer_ask(&peer), 'b');
+	peer_end(&peer);
+	store_close(s);
+}
+
 /* ---- tables ---- */
 
 static void tables_are_sorted_and_have_states(void **state)
@@ -987,6 +1027,7 @@ int main(void)
 		STORE_TEST(calls_need_a_transaction),
 		STORE_TEST(closing_ends_what_is_open),
 		STORE_TEST(a_transaction_is_one_state),
+		STORE_TEST(full_reader_slots_are_named),
 		STORE_TEST(tables_are_sorted_and_have_states),
 		STORE_TEST(a_table_tells_its_columns_and_figures),
 		STORE_TEST(of_two_tables_with_one_name_the_replicated_is_found),
