@@ -30,7 +30,7 @@ enum op_kind {
 	OP_TABLE,      /* table_id; body = encoded table record. New id: creates it. Known id: names, oid and
 	                  state are taken over, counters and positions are kept */
 	OP_SCHEMA,     /* table_id; body = encoded schema: becomes the table's current version */
-	OP_RUN,        /* body = encoded run record of a new run: `accepted` is filled in here, and the table's
+	OP_RUN,        /* body = encoded run record of a new run: `accepted` is raised to the checkpoint, and the table's
 	                  trust position raised to it */
 	OP_RUN_STATE,  /* run_id, state = enum run_state, time_us; a finished first run makes its table
 	                  TABLE_COPIED, and the end of the table's last open run clears trust */

@@ -132,7 +132,9 @@ static bool run_is_new(struct applier *a, uint64_t id, struct err *err)
  */
 static void run_accept(struct applier *a, struct table *t, struct run *run)
 {
-	run->rec.accepted = (struct pos){a->checkpoint.epoch, a->checkpoint.lsn, 0};
+	struct pos here = {a->checkpoint.epoch, a->checkpoint.lsn, 0};
+
+	if (pos_cmp(run->rec.accepted, here) < 0) run->rec.accepted = here;
 	run->dirty = true;
 	if (pos_cmp(run->rec.accepted, t->rec.trust) > 0) t->rec.trust = run->rec.accepted;
 	t->dirty = a->wrote = true;

@@ -8,6 +8,14 @@
 #include "reader/lineage.h"
 #include "reader/log.h"
 
+static bool run_sql(struct attachment *a, const char *sql, struct err *err)
+{
+	PGresult *r = NULL;
+	bool good = pgconn_query(a->sql, sql, 0, NULL, &r, err);
+	PQclear(r);
+	return good;
+}
+
 /* ---- what the server can do ---- */
 
 static bool check_settings(const PGresult *r, struct err *err)
@@ -109,6 +117,33 @@ static bool refuse_tables(const struct attach_config *config, const struct sourc
 	return true;
 }
 
+static bool is_stored(const struct stored *stored, const struct name_patterns *patterns, size_t i)
+{
+	for (size_t t = 0; t < stored->ntables; t++)
+		if (names_match_one(patterns, i, stored->tables[t].schema_name, stored->tables[t].table_name))
+			return true;
+	return false;
+}
+
+/* A pattern without a table is a mistake, unless it is of a table that was dropped since. */
+static bool check_patterns(const struct name_patterns *patterns, const bool *hit, const struct stored *stored, struct err *err)
+{
+	for (size_t i = 0; i < names_pattern_count(patterns); i++)
+		if (!hit[i] && !is_stored(stored, patterns, i))
+			return err_set(err, ERR_CONFIG, "--tables: no table matches %s in this database (or the role may not see it)",
+			               names_pattern_text(patterns, i));
+	return true;
+}
+
+static bool read_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+{
+	bool *hit = calloc(names_pattern_count(config->tables) + 1, sizeof *hit);
+	bool good = hit != NULL && catalog_read_tables(a->sql, config->tables, hit, &a->tables, err) &&
+	            check_patterns(config->tables, hit, stored, err);
+	free(hit);
+	return good;
+}
+
 /* Tables that the store follows but --tables names no more. */
 static uint32_t *left_oids(const struct stored *stored, const struct source_tables *t, size_t *n)
 {
@@ -154,27 +189,14 @@ static void report_wait(void *ctx, int64_t waited_us)
 
 static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
 {
-	PGresult *r = NULL;
 	char *literal = quote_literal(name), *sql = NULL;
-	bool good = false;
 	if (asprintf(&sql, "SET TRANSACTION SNAPSHOT %s", literal) < 0)
-		sql = NULL;
-	if (sql == NULL || !pgconn_query(a->sql, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", 0, NULL, &r, err))
-		goto out;
-	PQclear(r);
-	r = NULL;
-	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err))
-		goto out;
-	PQclear(r);
-	r = NULL;
-	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) || !pgconn_query(a->sql, "COMMIT", 0, NULL, &r, err))
-		goto out;
-	good = a->gate != NULL;
-out:
-	PQclear(r);
+		abort();
+	bool good = run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err) && run_sql(a, sql, err) &&
+	            catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) && run_sql(a, "COMMIT", err);
 	free(sql);
 	free(literal);
-	return good;
+	return good && (a->gate != NULL || err_set(err, ERR_PROTOCOL, "the server's snapshot is not understood"));
 }
 
 /*
@@ -241,27 +263,44 @@ static bool take_slot(struct attachment *a, const struct attach_config *config, 
 	return gate_of_now(a, &a->gate, err);
 }
 
-static bool prepare(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+static bool ensure_publication(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
 {
-	struct server_state server = {.slot = config->slot};
-	bool has_publication, created;
 	size_t nleft;
-	if (!identify(a, &server, err) || !catalog_read_slot(a->sql, config->slot, &server.slot_state, err) ||
-	    !check_lineage(a, stored, &server, err) || !catalog_has_publication(a->sql, config->publication, &has_publication, err) ||
-	    !check_slot_use(config, stored, &server.slot_state, has_publication, err) ||
-	    !catalog_read_tables(a->sql, config->tables, &a->tables, err) || !refuse_tables(config, &a->tables, err))
-		return false;
+	bool created;
 	uint32_t *left = left_oids(stored, &a->tables, &nleft);
 	a->added = calloc(a->tables.n + 1, sizeof *a->added);
 	bool good = left != NULL && a->added != NULL &&
 	            catalog_ensure_publication(a->sql, config->publication, &a->tables, left, nleft, &created, a->added, err);
 	free(left);
-	if (!good)
+	return good;
+}
+
+/*
+ * One snapshot for all that is read of the catalogs, so that columns and shape
+ * belong together; and one transaction, so that a refusal leaves nothing behind. It has to end before
+ * the slot is made, which waits for it.
+ */
+static bool settle_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+{
+	if (!run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ", err) || !read_tables(a, config, stored, err) ||
+	    !refuse_tables(config, &a->tables, err) || !ensure_publication(a, config, stored, err) ||
+	    !catalog_read_shapes(a->sql, config->publication, &a->tables, err) || !run_sql(a, "COMMIT", err))
 		return false;
-	/* Changes of an added table that were written before now are not published: whoever wrote them must have ended. */
-	if (!gate_of_now(a, &a->added_gate, err))
-		return false;
-	return take_slot(a, config, stored, &server.slot_state, err) && read_xid(a, err);
+	/*
+	 * Changes of a table that were written before it was published, or before
+	 * it was altered, come from the copy alone: whoever wrote them must have ended.
+	 */
+	return gate_of_now(a, &a->added_gate, err);
+}
+
+static bool prepare(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+{
+	struct server_state server = {.slot = config->slot};
+	bool has_publication;
+	return identify(a, &server, err) && catalog_read_slot(a->sql, config->slot, &server.slot_state, err) &&
+	       check_lineage(a, stored, &server, err) && catalog_has_publication(a->sql, config->publication, &has_publication, err) &&
+	       check_slot_use(config, stored, &server.slot_state, has_publication, err) && settle_tables(a, config, stored, err) &&
+	       take_slot(a, config, stored, &server.slot_state, err) && read_xid(a, err);
 }
 
 bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err)

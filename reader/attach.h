@@ -14,7 +14,7 @@ struct attach_config {
 	const char *source; /* conninfo; may hold secrets */
 	const char *slot, *publication;
 	const struct name_patterns *tables;
-	bool skip_unsupported;
+	bool skip_unsupported; /* refused tables are logged and left out */
 };
 
 struct attachment {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/shape.h"
+
 static char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static char *format(const char *fmt, ...)
@@ -199,7 +201,7 @@ static bool add_table(struct pgconn *c, const PGresult *r, int row, struct sourc
 	return true;
 }
 
-/* Notes every pattern that matches, for check_patterns(). */
+/* Notes every pattern that matches. */
 static bool match(const struct name_patterns *patterns, const char *schema_name, const char *table_name, bool *hit)
 {
 	bool any = false;
@@ -211,24 +213,12 @@ static bool match(const struct name_patterns *patterns, const char *schema_name,
 	return any;
 }
 
-static bool check_patterns(const struct name_patterns *patterns, const bool *hit, struct err *err)
-{
-	for (size_t i = 0; i < names_pattern_count(patterns); i++)
-		if (!hit[i])
-			return err_set(err, ERR_CONFIG, "--tables: no table matches %s in this database (or the role may not see it)",
-			               names_pattern_text(patterns, i));
-	return true;
-}
-
-bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, struct source_tables *out, struct err *err)
+bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit, struct source_tables *out, struct err *err)
 {
 	PGresult *r = NULL;
 	char *at = NULL;
 	bool good = false;
-	bool *hit = calloc(names_pattern_count(patterns) + 1, sizeof *hit);
 	*out = (struct source_tables){.v = NULL};
-	if (hit == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!pgconn_query(c, tables_sql, 0, NULL, &r, err))
 		goto out;
 	out->v = calloc((size_t)PQntuples(r) + 1, sizeof *out->v);
@@ -241,14 +231,13 @@ bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns,
 			goto out;
 	}
 	/* Read after the shapes: any DDL that they show has committed below this. */
-	if (!check_patterns(patterns, hit, err) || !catalog_ask_text(c, "SELECT pg_catalog.pg_current_wal_insert_lsn()", &at, err))
+	if (!catalog_ask_text(c, "SELECT pg_catalog.pg_current_wal_insert_lsn()", &at, err))
 		goto out;
 	good = at != NULL && lsn_parse(at, &out->read_at);
 	if (!good)
 		err_set(err, ERR_PROTOCOL, "the server's WAL position is not understood");
 out:
 	free(at);
-	free(hit);
 	PQclear(r);
 	if (!good)
 		source_tables_free(out);
@@ -264,6 +253,7 @@ void source_tables_free(struct source_tables *t)
 		free(x->display);
 		free(x->from_sql);
 		free(x->filter_sql);
+		free(x->shape);
 		free(x->refusal);
 		schema_free(x->schema);
 	}
@@ -435,6 +425,38 @@ bool catalog_ensure_publication(struct pgconn *c, const char *publication, struc
 	free(member);
 	free(id);
 	PQclear(r);
+	return good;
+}
+
+/* ---- shapes ---- */
+
+static void take_shapes(const PGresult *r, struct source_tables *t)
+{
+	for (int row = 0; row < PQntuples(r); row++)
+		for (size_t i = 0; i < t->n; i++)
+			if (t->v[i].oid == get_oid(r, row, 0) && !PQgetisnull(r, row, 3) && t->v[i].shape == NULL)
+				t->v[i].shape = copy(PQgetvalue(r, row, 3));
+}
+
+bool catalog_read_shapes(struct pgconn *c, const char *publication, struct source_tables *t, struct err *err)
+{
+	uint32_t *oids = calloc(t->n + 1, sizeof *oids);
+	PGresult *r = NULL;
+	if (oids == NULL)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < t->n; i++)
+		oids[i] = t->v[i].oid;
+	char *sql = shape_sql(publication, oids, t->n);
+	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
+	if (good)
+		take_shapes(r, t);
+	/* One that has none was dropped since: the next look at the catalog will tell. */
+	for (size_t i = 0; good && i < t->n; i++)
+		if (t->v[i].shape == NULL)
+			t->v[i].shape = copy("");
+	PQclear(r);
+	free(sql);
+	free(oids);
 	return good;
 }
 

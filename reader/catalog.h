@@ -19,6 +19,7 @@ struct source_table {
 	char *from_sql;        /* ONLY "schema"."table" */
 	struct schema *schema; /* table_id and version 0; NULL when refused */
 	char *filter_sql;      /* publication row filter, or NULL */
+	char *shape;           /* shape.h; NULL until catalog_read_shapes() */
 	char *refusal;         /* why it cannot be replicated and the SQL that changes that; NULL = it can */
 	int64_t rows_estimate; /* planner's idea; -1 = never analysed */
 };
@@ -31,9 +32,11 @@ struct source_tables {
 
 /*
  * Every ordinary and partitioned table that a pattern matches, refusals
- * included. A pattern without a match is ERR_CONFIG naming it.
+ * included. hit[i] tells whether pattern i matched any.
  */
-bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, struct source_tables *out, struct err *err);
+bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit, struct source_tables *out, struct err *err);
+/* Fills in the shapes of tables that are not refused. After catalog_ensure_publication(). */
+bool catalog_read_shapes(struct pgconn *c, const char *publication, struct source_tables *t, struct err *err);
 void source_tables_free(struct source_tables *t); /* accepts zeroed memory */
 const struct source_table *source_tables_find(const struct source_tables *t, uint32_t oid);
 

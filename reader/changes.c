@@ -10,10 +10,7 @@
 
 struct table {
 	struct relation rel;
-	struct table_record record; /* strings are ours */
-	char *schema_name, *table_name;
 	lsn_t shape_lsn;
-	bool reshaped; /* by the open transaction */
 	UT_hash_handle hh;
 };
 
@@ -58,8 +55,6 @@ void changes_destroy(struct changes *ch)
 	HASH_ITER(hh, ch->by_oid, t, next) {
 		HASH_DEL(ch->by_oid, t);
 		relation_finish(&t->rel);
-		free(t->schema_name);
-		free(t->table_name);
 		free(t);
 	}
 	batch_destroy(ch->batch);
@@ -82,10 +77,6 @@ void changes_add_table(struct changes *ch, const struct table_record *record, co
 	struct buf display = {0};
 	if (t == NULL)
 		abort();
-	t->schema_name = strdup(record->schema_name);
-	t->table_name = strdup(record->table_name);
-	t->record = (struct table_record){.id = record->id, .oid = record->oid, .state = record->state,
-	                                  .schema_name = t->schema_name, .table_name = t->table_name};
 	names_put(&display, record->schema_name, record->table_name);
 	buf_put_u8(&display, 0);
 	t->rel = (struct relation){.oid = record->oid, .table_id = record->id, .display = (char *)display.p};
@@ -188,16 +179,6 @@ static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *
 	return true;
 }
 
-static void announce_reshaped(struct changes *ch)
-{
-	for (struct table *t = ch->by_oid; t != NULL; t = t->hh.next) {
-		if (!t->reshaped)
-			continue;
-		t->reshaped = false;
-		ch->sink.reshaped(ch->sink.ctx, t->rel.table_id);
-	}
-}
-
 static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
@@ -219,7 +200,6 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 	if (ch->received.v < m->u.commit.end_lsn.v)
 		ch->received = m->u.commit.end_lsn;
 	copier_stream_commit(ch->copier, m->u.commit.end_lsn);
-	announce_reshaped(ch);
 	return true;
 }
 
@@ -264,35 +244,27 @@ uint64_t changes_count(const struct changes *ch)
 /* ---- relations ---- */
 
 /*
- * The wire shows a shape that the catalog did not have yet when we read it:
- * the table was altered. Rows from here on have the new shape; older ones get
- * it from a run over the table, and until that is done it is not live.
+ * A shape that the catalog did not have yet when it was read: the table was
+ * altered. Attaching again looks at the catalog and plans what follows; this
+ * transaction then comes again, as one older than what was read.
+ *
+ * Of a transaction older than what was read, columns are found by name. Where
+ * the key is not among them, the table was read anew behind a gate that covers the
+ * transaction, so its changes are in the copy.
  */
-static bool reshape(struct changes *ch, struct table *t, const struct pgo_msg *m, struct err *err)
-{
-	struct schema *next = relation_schema_from_wire(&t->rel, m, err);
-	if (next == NULL)
-		return false;
-	relation_set_schema(&t->rel, next);
-	t->shape_lsn = ch->tx.commit_lsn;
-	t->reshaped = true;
-	t->record.state = TABLE_COPYING;
-	t->record.schema_version = next->version;
-	batch_add_schema(batch(ch), next);
-	batch_add_table(batch(ch), &t->record);
-	return true;
-}
-
-static bool take_relation(struct changes *ch, const struct pgo_msg *m, struct err *err)
+static bool take_relation(struct changes *ch, const struct pgo_msg *m, bool *altered, struct err *err)
 {
 	struct table *t = find_table(ch, m->u.relation.oid);
 	if (t == NULL)
 		return true;
 	/* Sent once a session: a skipped transaction's Relation message holds for the ones behind it. */
-	bool known = ch->tx.skip || ch->tx.commit_lsn.v < t->shape_lsn.v;
-	if (!known && !relation_wire_is_schema(&t->rel, m) && !reshape(ch, t, m, err))
-		return false;
-	return relation_set_wire(&t->rel, m, err);
+	bool older = ch->tx.skip || ch->tx.commit_lsn.v < t->shape_lsn.v;
+	*altered = !older && !relation_wire_is_schema(&t->rel, m);
+	if (*altered)
+		return err_set(err, ERR_RETRY, "table %s was altered", t->rel.display);
+	relation_set_wire(&t->rel, m);
+	ch->sink.described(ch->sink.ctx);
+	return true;
 }
 
 /* ---- changes ---- */
@@ -367,7 +339,7 @@ static bool take_update(struct changes *ch, const struct table *t, const struct 
 static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	struct table *t = find_table(ch, m->u.change.oid);
-	if (ch->tx.skip || t == NULL)
+	if (ch->tx.skip || t == NULL || t->rel.unmapped)
 		return true;
 	if (!ch->tx.open)
 		return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
@@ -392,7 +364,7 @@ static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct er
 		return err_set(err, ERR_PROTOCOL, "a TRUNCATE outside of a transaction");
 	for (uint32_t i = 0; i < m->u.truncate.n; i++) {
 		const struct table *t = find_table(ch, m->u.truncate.oids[i]);
-		if (t == NULL)
+		if (t == NULL || t->rel.unmapped)
 			continue;
 		struct op *op = batch_add(batch(ch), OP_TRUNCATE);
 		op->table_id = t->rel.table_id;
@@ -403,7 +375,7 @@ static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct er
 	return true;
 }
 
-bool changes_message(struct changes *ch, struct slice payload, struct err *err)
+bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err)
 {
 	struct pgo_msg m;
 	if (!pgo_decode(payload, &ch->scratch, &m, err))
@@ -411,7 +383,7 @@ bool changes_message(struct changes *ch, struct slice payload, struct err *err)
 	switch (m.kind) {
 	case PGO_BEGIN: return take_begin(ch, &m, err);
 	case PGO_COMMIT: return take_commit(ch, &m, err);
-	case PGO_RELATION: return take_relation(ch, &m, err);
+	case PGO_RELATION: return take_relation(ch, &m, altered, err);
 	case PGO_INSERT:
 	case PGO_UPDATE:
 	case PGO_DELETE: return take_change(ch, &m, err);

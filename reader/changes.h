@@ -21,9 +21,8 @@ struct changes;
 struct changes_sink {
 	void *ctx;
 	void (*push)(void *ctx, struct batch *b); /* takes b */
-	/* A transaction that changed a table's shape has ended: the new schema and TABLE_COPYING are in the
-	 * batch; tell the copier and start a run. Between transactions. */
-	void (*reshaped)(void *ctx, uint32_t table_id);
+	/* The server described a table: as a rule at its first change, but also after any ALTER. */
+	void (*described)(void *ctx);
 };
 
 struct changes_config {
@@ -38,14 +37,15 @@ void changes_set_copier(struct changes *ch, struct copier *copier);
 
 /*
  * A table that is replicated. record and schema are copied. shape_lsn: the
- * schema is from the source's catalog as of then; messages of earlier
- * transactions that describe another shape are older than it, later ones newer.
+ * schema is from the source's catalog as of then. Transactions below it may describe an older
+ * shape; another shape above it is ERR_RETRY: attach again.
  */
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn);
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
 const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 
-bool changes_message(struct changes *ch, struct slice payload, struct err *err);
+/* *altered is set when it fails because a table was altered: attach again. */
+bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err);
 /* A keepalive; kept to the end of an open transaction. */
 void changes_position(struct changes *ch, lsn_t wal_end);
 /* The checkpoint may move to what was received, if nothing is open: an idle slot must not pin WAL. True if there was something to store. */

@@ -109,9 +109,16 @@ static bool run_sessions(struct loop *l, const struct session_config *c, const s
 {
 	struct backoff b = {.ms = BACKOFF_FIRST_MS};
 	struct session_result result;
-	while (!session_run(l, c, &result, err)) {
+	struct session_config now = *c;
+	while (!session_run(l, &now, &result, err)) {
 		if (!worth_retrying(err))
 			return false;
+		/* What was refused at the start stays refused; a table that comes later must not end what runs. */
+		now.attach.skip_unsupported |= result.streamed;
+		if (result.reattach) {
+			log_info("attaching again", KV_S("reason", err->msg), KV_END);
+			continue;
+		}
 		if (!back_off(l, &b, result.streamed, options_int(o, "retry-for"), options_is_set(o, "retry-for"), err))
 			return false;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reader/log.h"
+#include "reader/shape.h"
 
 struct planner {
 	const struct stored *stored;
@@ -41,13 +42,14 @@ static bool same_key(const struct schema *a, const struct schema *b)
 
 static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bool sweep, const char *gate, const char *requester)
 {
-	p->out->runs[p->out->nruns++] = (struct planned_run){table_id, kind, sweep, gate != NULL ? gate : "", requester};
+	p->out->runs[p->out->nruns++] = (struct planned_run){table_id, kind, sweep, gate != NULL ? gate : "", requester,
+	                                                        kind == RUN_INITIAL && !sweep ? LSN(0) : p->a->tables.read_at};
 }
 
 static void put_table(struct planner *p, const struct source_table *t, uint32_t id, enum table_state state, const struct schema *schema)
 {
 	struct table_record r = {.id = id, .oid = t->oid, .schema_name = t->schema_name, .table_name = t->table_name,
-	                         .state = (uint8_t)state, .schema_version = schema->version};
+	                         .shape = t->shape, .state = (uint8_t)state, .schema_version = schema->version};
 	batch_add_table(p->out->batch, &r);
 	changes_add_table(p->changes, &r, schema, p->a->tables.read_at);
 }
@@ -89,18 +91,20 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 	const struct schema *had = p->stored->schemas[i];
 	const struct run_record *open = stored_open_run(p->stored, r->id);
 	struct schema *schema = with_version(t->schema, r->id, r->schema_version);
-	bool reshaped = !schema_same(schema, had), back = r->state == TABLE_LEFT || added;
-	enum table_state state = reshaped || back ? TABLE_COPYING : (enum table_state)r->state;
+	enum shape_change change = shape_compare(r->shape, t->shape);
+	bool reshaped = !schema_same(schema, had), altered = reshaped || change == SHAPE_ALTERED;
+	bool back = r->state == TABLE_LEFT || added || change == SHAPE_REPUBLISHED;
+	enum table_state state = altered || back ? TABLE_COPYING : (enum table_state)r->state;
 
 	schema->version += reshaped;
 	put_table(p, t, r->id, state, schema);
 	if (reshaped)
 		batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
-	if ((reshaped || back) && open != NULL)
+	if ((altered || back) && open != NULL)
 		batch_add_run_state(p->out->batch, r->id, open->id, RUN_STOPPED, 0);
 	*pt = (struct planned_table){.table_id = r->id, .source = t, .copied = state == TABLE_COPIED};
-	if (reshaped)
+	if (altered)
 		add_run(p, r->id, RUN_SCHEMA, true, p->a->added_gate, "schema change");
 	else if (back)
 		add_run(p, r->id, RUN_RESYNC, true, p->a->added_gate, "table is back");

@@ -18,6 +18,7 @@ struct planned_run {
 	bool sweep;
 	const char *gate; /* points into the attachment */
 	const char *requester;
+	lsn_t as_of; /* copier_start_run_as_of() */
 };
 
 struct planned_table {

@@ -45,68 +45,20 @@ static int find_wire(const struct pgo_msg *m, const char *name)
 	return -1;
 }
 
-bool relation_set_wire(struct relation *r, const struct pgo_msg *m, struct err *err)
+void relation_set_wire(struct relation *r, const struct pgo_msg *m)
 {
 	const struct schema *s = r->schema;
 	free(r->wire_of);
-	r->wire_of = calloc((size_t)s->ncolumns + 1, sizeof *r->wire_of);
-	if (r->wire_of == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	r->wire_of = mem_alloc((size_t)s->ncolumns * sizeof *r->wire_of);
 	r->wire_columns = m->u.relation.n;
+	r->unmapped = false;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int w = find_wire(m, s->columns[i].name);
 		bool same = w >= 0 && m->u.relation.columns[w].type_oid == s->columns[i].type_oid;
 		r->wire_of[i] = (int16_t)(same ? w : -1);
 	}
 	for (uint16_t k = 0; k < s->nkeys; k++)
-		if (r->wire_of[s->key_columns[k]] < 0)
-			return err_set(err, ERR_RETRY, "table %s: its key column %s is not in the stream as it was", r->display,
-			               s->columns[s->key_columns[k]].name);
-	return true;
-}
-
-static uint8_t class_of(const struct schema *s, const struct pgo_column *w, const char **type_name)
-{
-	for (uint16_t i = 0; i < s->ncolumns; i++) {
-		if (s->columns[i].type_oid != w->type_oid)
-			continue;
-		*type_name = s->columns[i].type_name;
-		return s->columns[i].type_class;
-	}
-	*type_name = "";
-	return (uint8_t)type_class_of(w->type_oid);
-}
-
-struct schema *relation_schema_from_wire(const struct relation *r, const struct pgo_msg *m, struct err *err)
-{
-	const struct schema *s = r->schema;
-	struct column *columns = calloc((size_t)m->u.relation.n + 1, sizeof *columns);
-	uint16_t keys[KEY_COLUMNS_MAX];
-	struct schema *made = NULL;
-	if (columns == NULL) {
-		err_set(err, ERR_NOMEM, "out of memory");
-		return NULL;
-	}
-	for (uint16_t i = 0; i < m->u.relation.n; i++) {
-		const struct pgo_column *w = &m->u.relation.columns[i];
-		columns[i] = (struct column){.name = w->name, .type_oid = w->type_oid, .typmod = w->typmod};
-		columns[i].type_class = class_of(s, w, &columns[i].type_name);
-	}
-	for (uint16_t k = 0; k < s->nkeys; k++) {
-		const struct column *key = &s->columns[s->key_columns[k]];
-		int w = find_wire(m, key->name);
-		if (w < 0 || m->u.relation.columns[w].type_oid != key->type_oid) {
-			err_set(err, ERR_RETRY, "table %s: key column %s was renamed, retyped or dropped", r->display, key->name);
-			goto out;
-		}
-		keys[k] = (uint16_t)w;
-	}
-	struct schema next = {.table_id = s->table_id, .version = s->version + 1, .ncolumns = m->u.relation.n, .nkeys = s->nkeys,
-	                      .columns = columns, .key_columns = keys, .key_kinds = s->key_kinds};
-	made = schema_copy(&next);
-out:
-	free(columns);
-	return made;
+		r->unmapped |= r->wire_of[s->key_columns[k]] < 0;
 }
 
 /* ---- tuples ---- */

@@ -18,6 +18,7 @@ struct relation {
 	char *display;        /* for messages */
 	struct schema *schema; /* rows are written under */
 	uint16_t wire_columns; /* columns of a tuple on the wire; 0: no Relation message yet */
+	bool unmapped;        /* the wire lacks a key column: its changes cannot be followed */
 	int16_t *wire_of;     /* stored column -> wire column; -1: the wire does not carry it now */
 };
 
@@ -28,10 +29,8 @@ void relation_set_schema(struct relation *r, struct schema *schema);
 
 /* The wire's columns and the stored ones are the same, in the same order, by name, type and typmod. */
 bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m);
-/* Follows a Relation message: columns are found by name, of the same type. The key must be there. */
-bool relation_set_wire(struct relation *r, const struct pgo_msg *m, struct err *err);
-/* The schema that a Relation message describes, version = the current + 1, key and type names as before. NULL with err if the key is not in it. */
-struct schema *relation_schema_from_wire(const struct relation *r, const struct pgo_msg *m, struct err *err);
+/* Follows a Relation message: columns are found by name, of the same type. Sets `unmapped` if the key is not among them. */
+void relation_set_wire(struct relation *r, const struct pgo_msg *m);
 
 struct encoded_key {
 	uint8_t bytes[KEY_MAX];

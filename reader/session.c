@@ -11,6 +11,7 @@
 #include "reader/plan.h"
 #include "reader/progress.h"
 #include "reader/query.h"
+#include "reader/shape.h"
 #include "reader/stream.h"
 
 enum {
@@ -19,6 +20,9 @@ enum {
 	NUDGE_AFTER_US = 2000,      /* a window that waits this long for the stream to pass its H gets a watermark message */
 	NUDGE_EVERY_US = 50000,     /* and from then on we ask for the server's position */
 	REAP_EVERY_US = 60000000,
+	LOOK_EVERY_US = 5000000,    /* at the catalog, for what the stream does not tell */
+	LOOK_SOON_US = 100000,      /* after the server described a table */
+	LOOK_SHARE = 50,            /* and never more than a fiftieth of the time */
 	LAGGING_READER_TXNS = 10000,
 	GOODBYE_MS = 1000
 };
@@ -27,6 +31,7 @@ enum {
 struct watched {
 	uint32_t table_id;
 	const struct source_table *source;
+	char *shape; /* as seen last */
 	bool live;
 };
 
@@ -41,7 +46,7 @@ struct session {
 	struct query *query;
 	struct stream *stream;
 	uv_async_t *wake; /* from the worker */
-	struct loop_timer *tick, *ask_timer, *nudge_timer;
+	struct loop_timer *tick, *ask_timer, *nudge_timer, *look_timer;
 
 	struct watched *watched;
 	size_t nwatched;
@@ -52,10 +57,12 @@ struct session {
 	lsn_t nudged;             /* highest H a watermark message was sent for */
 	int64_t idle_stored_us, reaped_us;
 	bool reader_warned, gate_logged;
+	int64_t looked_us; /* at the catalog; 0 = no look is under way */
 
 	bool target_asked, target_known;
 	lsn_t target;             /* until: the position to reach */
 	bool done, reached, stream_over;
+	bool reattach; /* the end is only for another look at the catalog */
 	struct err err;
 };
 
@@ -222,7 +229,7 @@ static void emit(void *ctx, struct batch *b)
 static bool on_message(void *ctx, struct slice payload, struct err *err)
 {
 	struct session *s = ctx;
-	return s->done || changes_message(s->changes, payload, err);
+	return s->done || changes_message(s->changes, payload, &s->reattach, err);
 }
 
 static void on_position(void *ctx, lsn_t wal_end)
@@ -273,12 +280,93 @@ static void reset_copier_table(struct session *s, uint32_t table_id, bool copied
 	}
 }
 
-static void on_reshaped(void *ctx, uint32_t table_id)
+/* ---- the catalog: what the stream does not tell (shape.h) ---- */
+
+/* Attaching again compares store and catalog, and plans what follows. */
+static void attach_again(struct session *s, const char *table, const char *why)
+{
+	struct err err;
+	err_set(&err, ERR_RETRY, "table %s %s", table, why);
+	s->reattach = true;
+	end(s, &err);
+}
+
+static void compare_shape(struct session *s, struct watched *w, const char *now)
+{
+	switch (shape_compare(w->shape, now)) {
+	case SHAPE_SAME: break;
+	case SHAPE_STORAGE:
+		free(w->shape);
+		w->shape = strdup(now);
+		break;
+	case SHAPE_OTHER:
+	case SHAPE_ALTERED: attach_again(s, w->source->display, "was altered"); break;
+	case SHAPE_REPUBLISHED: attach_again(s, w->source->display, "was out of the publication"); break;
+	}
+}
+
+static struct watched *find_watched(const struct session *s, uint32_t oid)
+{
+	for (size_t i = 0; i < s->nwatched; i++)
+		if (s->watched[i].source->oid == oid)
+			return &s->watched[i];
+	return NULL;
+}
+
+static void look_for_new(struct session *s, const PGresult *r, int row)
+{
+	const char *schema_name = PQgetvalue(r, row, 1), *table_name = PQgetvalue(r, row, 2);
+	uint32_t oid = (uint32_t)strtoul(PQgetvalue(r, row, 0), NULL, 10);
+	if (!names_match(s->config->attach.tables, schema_name, table_name) || source_tables_find(&s->a.tables, oid) != NULL)
+		return;
+	char *display = display_name(schema_name, table_name);
+	attach_again(s, display, "is new");
+	free(display);
+}
+
+static void on_shapes(void *ctx, const PGresult *r)
 {
 	struct session *s = ctx;
-	log_info("table was altered; reading its rows again", KV_S("table", changes_table_display(s->changes, table_id)), KV_END);
-	reset_copier_table(s, table_id, false);
-	copier_start_run(s->copier, table_id, RUN_SCHEMA, true, "", "schema change", clock_now_us());
+	int64_t took_us = loop_now_us() - s->looked_us;
+	size_t seen = 0;
+	s->looked_us = 0;
+	if (s->done)
+		return;
+	loop_timer_set(s->look_timer, took_us * LOOK_SHARE > LOOK_EVERY_US ? took_us * LOOK_SHARE : LOOK_EVERY_US);
+	if (r == NULL || PQnfields(r) != 4)
+		return;
+	for (int row = 0; row < PQntuples(r) && !s->done; row++) {
+		struct watched *w = find_watched(s, (uint32_t)strtoul(PQgetvalue(r, row, 0), NULL, 10));
+		seen += w != NULL;
+		if (w == NULL)
+			look_for_new(s, r, row);
+		else if (!PQgetisnull(r, row, 3))
+			compare_shape(s, w, PQgetvalue(r, row, 3));
+	}
+	if (!s->done && seen < s->nwatched)
+		attach_again(s, "of ours", "was dropped");
+}
+
+static void look(void *ctx)
+{
+	struct session *s = ctx;
+	if (s->done || s->looked_us != 0)
+		return;
+	uint32_t *oids = mem_alloc((s->nwatched + 1) * sizeof *oids);
+	for (size_t i = 0; i < s->nwatched; i++)
+		oids[i] = s->watched[i].source->oid;
+	char *sql = shape_sql(s->config->attach.publication, oids, s->nwatched);
+	s->looked_us = loop_now_us();
+	query_ask(s->query, sql, on_shapes, s);
+	free(sql);
+	free(oids);
+}
+
+static void on_described(void *ctx)
+{
+	struct session *s = ctx;
+	if (s->look_timer != NULL && s->looked_us == 0)
+		loop_timer_set(s->look_timer, LOOK_SOON_US);
 }
 
 /* ---- the apply thread ---- */
@@ -432,7 +520,7 @@ static void start_run(struct session *s, const struct planned_run *r)
 {
 	if (s->config->snapshot == SNAPSHOT_NEVER)
 		return;
-	copier_start_run(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, clock_now_us());
+	copier_start_run_as_of(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, r->as_of, clock_now_us());
 }
 
 static void carry_out(struct session *s, struct plan *plan)
@@ -445,7 +533,7 @@ static void carry_out(struct session *s, struct plan *plan)
 		abort();
 	for (size_t i = 0; i < plan->ntables; i++) {
 		const struct planned_table *t = &plan->tables[i];
-		s->watched[s->nwatched++] = (struct watched){.table_id = t->table_id, .source = t->source};
+		s->watched[s->nwatched++] = (struct watched){.table_id = t->table_id, .source = t->source, .shape = strdup(t->source->shape)};
 		reset_copier_table(s, t->table_id, t->copied);
 		if (t->resume != NULL && s->config->snapshot != SNAPSHOT_NEVER)
 			copier_load_run(s->copier, t->resume);
@@ -465,7 +553,7 @@ static bool begin(struct session *s, struct err *err)
 	struct plan plan;
 	if (!start_worker(s, err))
 		return false;
-	s->changes = changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .reshaped = on_reshaped});
+	s->changes = changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .described = on_described});
 	make_copier(s, epoch);
 	plan_make(&s->stored, &s->a, &lineage, epoch, c->snapshot == SNAPSHOT_ALWAYS, s->changes, &plan);
 	carry_out(s, &plan);
@@ -481,7 +569,9 @@ static bool begin(struct session *s, struct err *err)
 	s->tick = loop_timer_create(s->loop, on_tick, s);
 	s->ask_timer = loop_timer_create(s->loop, on_ask_timer, s);
 	s->nudge_timer = loop_timer_create(s->loop, on_nudge, s);
+	s->look_timer = loop_timer_create(s->loop, look, s);
 	loop_timer_set(s->tick, TICK_US);
+	loop_timer_set(s->look_timer, LOOK_EVERY_US);
 	on_wake(s->wake);
 	return true;
 }
@@ -532,8 +622,11 @@ static void release(struct session *s)
 	loop_timer_free(s->tick);
 	loop_timer_free(s->ask_timer);
 	loop_timer_free(s->nudge_timer);
+	loop_timer_free(s->look_timer);
 	if (s->wake != NULL)
 		uv_close((uv_handle_t *)s->wake, free_async);
+	for (size_t i = 0; i < s->nwatched; i++)
+		free(s->watched[i].shape);
 	free(s->watched);
 	attachment_finish(&s->a);
 	stored_free(&s->stored);
@@ -543,7 +636,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 {
 	struct session s = {.loop = l, .config = config};
 	bool good = false;
-	result->streamed = false;
+	*result = (struct session_result){.streamed = false};
 	s.reaped_us = loop_now_us();
 	if (!stored_load(config->store, &s.stored, err) || !attach(l, &config->attach, &s.stored, &s.a, err))
 		goto out;
@@ -558,6 +651,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 	if (!s.done && !loop_wait(l, &s.done, -1, &s.err))
 		assert(s.err.kind == ERR_STOPPED);
 	good = finish(&s, err);
+	result->reattach = s.reattach;
 out:
 	release(&s);
 	return good;

@@ -26,6 +26,7 @@ struct session_config {
 
 struct session_result {
 	bool streamed; /* it got as far as streaming: backoff starts anew */
+	bool reattach; /* it ended to take in a change of a table: go on at once */
 };
 
 /*

@@ -199,6 +199,13 @@ void copier_load_run(struct copier *c, const struct run_record *r)
 uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 						  const char *gate, const char *requester, int64_t now_us)
 {
+	return copier_start_run_as_of(c, table_id, kind, sweep, gate, requester, LSN(0), now_us);
+}
+
+uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
+								const char *gate, const char *requester, lsn_t as_of, int64_t now_us)
+{
+	lsn_t accepted = as_of.v > c->received.v ? as_of : c->received;
 	struct run_record r = {
 		.id = c->next_run,
 		.table_id = table_id,
@@ -209,7 +216,7 @@ uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kin
 		.requester = requester ? requester : "",
 		.first_snapshot = "",
 		.last_snapshot = "",
-		.accepted = {c->config.epoch, c->received, 0}, /* as the applier will say, or a little later */
+		.accepted = {c->config.epoch, accepted, 0},
 	};
 
 	assert(!c->tx.open);

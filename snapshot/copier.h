@@ -77,11 +77,18 @@ void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n
  * (any but a RUN_INITIAL without sweep) waits for snapshots that see everything
  * streamed so far.
  *
+ * as_of: when the source's rows have to be read again because of something that the stream has yet
+ * to reach (a rewrite that the catalog shows), a position behind it: entries below are what the run
+ * replaces, and nothing is inherited from them.
+ *
  * gate: pg_snapshot text, NULL or "" for none. Besides the first attach it is
  * needed when the stream is behind what the run is to bring, such as a table
  * altered while we were away (WINDOWS.md, "Rows the log cannot replace"). A text that is no
  * snapshot holds the run for ever; copier_is_gated() shows it.
  */
+uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
+								const char *gate, const char *requester, lsn_t as_of, int64_t now_us);
+/* The same as of now. */
 uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 						  const char *gate, const char *requester, int64_t now_us);
 

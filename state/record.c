@@ -47,6 +47,7 @@ void table_record_encode(const struct table_record *t, struct buf *out)
 	buf_put_u32(out, t->oid);
 	buf_put_str(out, t->schema_name);
 	buf_put_str(out, t->table_name);
+	buf_put_str(out, t->shape ? t->shape : "");
 	buf_put_u8(out, t->state);
 	buf_put_u32(out, t->schema_version);
 	put_pos(out, t->floor);
@@ -68,6 +69,7 @@ bool table_record_decode(struct slice bytes, struct table_record *out, struct er
 	out->oid = cur_u32(&c);
 	out->schema_name = cur_str_copy(&c, &text);
 	out->table_name = cur_str_copy(&c, &text);
+	out->shape = cur_str_copy(&c, &text);
 	out->state = take_enum(&c, TABLE_COPYING, TABLE_LEFT);
 	out->schema_version = cur_u32(&c);
 	out->floor = take_pos(&c);

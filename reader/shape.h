@@ -1,0 +1,38 @@
+/*
+ * reader/shape.h - a short text for everything in the catalog that decides what
+ * a table's rows are and whether we get their changes; kept with the table's
+ * record, so that a change is noticed even when the stream says nothing of it.
+ *
+ * The log has no events for the rows that ALTER TABLE rewrites, none for a
+ * column dropped and added again under its name, and none for changes made while a
+ * table was out of the publication. So the catalog is asked: at every start, soon after the
+ * server describes a table again, and every few seconds.
+ *
+ *     published / file node / attnum:xmin,... / key indexes / name
+ *
+ * Pure, but for the text of the question.
+ */
+#ifndef READER_SHAPE_H
+#define READER_SHAPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum shape_change {
+	SHAPE_SAME,
+	SHAPE_STORAGE,    /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed */
+	SHAPE_OTHER,      /* names, keys, defaults: worth a look at the catalog, no row has changed */
+	SHAPE_ALTERED,    /* rows may read differently now without the log saying so: read them again */
+	SHAPE_REPUBLISHED /* it was out of the publication meanwhile: changes may be lost: read them again, with a sweep */
+};
+
+/* before "" (nothing known) compares as SHAPE_SAME. */
+enum shape_change shape_compare(const char *before, const char *now);
+
+/*
+ * The question for all tables that could be replicated: rows of (oid, schema, table, shape),
+ * shape NULL for those not among oids. malloc'd text without parameters.
+ */
+char *shape_sql(const char *publication, const uint32_t *oids, size_t n);
+
+#endif
