@@ -21,6 +21,7 @@ static const struct table_record table = {
 	.oid = 2,
 	.schema_name = "public",
 	.table_name = "orders \xE2\x82\xAC",
+	.shape = "1/2/3:4/d/public.orders",
 	.state = TABLE_COPIED,
 	.schema_version = 3,
 	.floor = {4, {5}, 6},
@@ -187,6 +188,7 @@ static void table_records_round_trip(void **state)
 	assert_string_equal(got.schema_name, "public");
 	assert_string_equal(got.table_name, table.table_name);
 	assert_int_equal(got.state, TABLE_COPIED);
+	assert_string_equal(got.shape, table.shape);
 	assert_int_equal(got.schema_version, 3);
 	assert_int_equal(pos_cmp(got.floor, table.floor), 0);
 	assert_int_equal(pos_cmp(got.high, table.high), 0);
