@@ -58,8 +58,7 @@ void store_close(struct store *s);
 const char *store_dir(const struct store *s);
 const uint8_t *store_id(const struct store *s); /* STORE_ID_SIZE random bytes made at creation */
 
-/* Flushes everything committed so far, meta page included. The writing thread calls it, between transactions.
- */
+/* Flushes all that is committed, meta page included. For the writing thread, between transactions. */
 bool store_sync(struct store *s, struct err *err);
 
 struct store_info {
@@ -115,8 +114,7 @@ bool store_row_put(struct store_txn *t, uint32_t table_id, struct slice key, str
 				   struct err *err);
 /* Absent is fine. */
 bool store_row_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
-/* Drops every row and doubt of the table by freeing whole pages: no row is looked at unless there are large
- * ones. */
+/* Drops every row and doubt of the table by whole pages: rows are looked at only if some are large. */
 bool store_rows_drop(struct store_txn *t, uint32_t table_id, struct err *err);
 
 bool store_doubt_put(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);

@@ -220,8 +220,16 @@ static bool take_over(struct store *s, struct err *err)
 
 bool store_reopen(struct store *s, struct err *err)
 {
+	uint8_t id[STORE_ID_SIZE];
+
+	memcpy(id, s->id, sizeof id);
 	env_close(s);
 	if (!open_env(s, err)) return false;
+	if (memcmp(id, s->id, sizeof id) != 0) { /* whoever holds this handle knows the other one */
+		memcpy(s->id, id, sizeof id);
+		env_close(s);
+		return err_set(err, ERR_CORRUPT, "store %s was replaced by another one: open it anew", s->dir);
+	}
 	if (s->unsynced) mdb_env_set_flags(s->env, MDB_NOSYNC, 1);
 	atomic_store(&s->must_reopen, false);
 	atomic_store(&s->undurable, s->mode != STORE_READ);
@@ -275,8 +283,8 @@ bool store_end_unsynced(struct store *s, struct err *err)
 			s->dir, mdb_strerror(rc));
 	}
 	mdb_env_set_flags(s->env, MDB_NOSYNC, 0);
-	s->unsynced = false;
-	return dir_unmark_unsynced(s, err);
+	s->unsynced = !dir_unmark_unsynced(s, err);
+	return !s->unsynced;
 }
 
 /*

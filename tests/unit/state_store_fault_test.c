@@ -387,6 +387,32 @@ static void a_store_that_cannot_be_opened_again_can_be_later(void **state)
 	store_close(s);
 }
 
+static void another_store_in_its_place_is_noticed(void **state)
+{
+	struct place *p = *state;
+	char other[100], moved[100], command[400];
+	struct store *s;
+	struct store_txn *t;
+	struct err err = {0};
+
+	snprintf(other, sizeof other, "%s/other", p->root);
+	s = store_with_tables(other, 1);
+	store_close(s);
+	s = store_with_tables(p->dir, 1);
+	plan_fault(CALL_META, 1, EIO);
+	assert_false(store_set_row(s, 1, "a", "lost", &err));
+	plan_none();
+	snprintf(moved, sizeof moved, "%s/moved", p->root);
+	assert_int_equal(rename(p->dir, moved), 0);
+	assert_int_equal(rename(other, p->dir), 0);
+	REFUSED(store_begin_read(s, &t, &err), ERR_CORRUPT, "was replaced by another one");
+	REFUSED(store_begin_write(s, &t, &err), ERR_CORRUPT, "was replaced by another one");
+	snprintf(command, sizeof command, "rm -rf %s && mv %s %s", p->dir, moved, p->dir);
+	assert_int_equal(system(command), 0);
+	assert_true(store_row_is(s, 1, "a", "1"));
+	store_close(s);
+}
+
 /* ---- the first copy ---- */
 
 static void a_first_copy_that_cannot_be_synced_has_to_start_over(void **state)
@@ -531,6 +557,7 @@ int main(void)
 		STORE_TEST(opening_again_waits_for_other_transactions),
 		STORE_TEST(opening_again_makes_durable_what_was_shown),
 		STORE_TEST(a_store_that_cannot_be_opened_again_can_be_later),
+		STORE_TEST(another_store_in_its_place_is_noticed),
 		STORE_TEST(a_first_copy_that_cannot_be_synced_has_to_start_over),
 		STORE_TEST(a_first_copy_syncs_nothing),
 		STORE_TEST(a_creation_can_be_killed_anywhere),
