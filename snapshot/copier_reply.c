@@ -33,7 +33,8 @@ static bool is_admitted(struct copier *c, const struct request *r)
 	const struct snap *s = &r->window->snap;
 
 	c->floor_refused = c->floor_text && !snap_covers(s, &c->floor);
-	return !c->floor_refused && (!r->table || !r->table->run || run_admits(r->table->run, s, c->unseen));
+	return !c->floor_refused &&
+		   (!r->table || !r->table->run || run_admits(r->table->run, s, c->unseen, r->window->high));
 }
 
 static void check_snapshot(struct copier *c, struct request *r)

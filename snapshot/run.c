@@ -74,19 +74,19 @@ bool run_is_gated(const struct run *r)
 	return run_is_open(r) && r->gate_state != GATE_OPEN;
 }
 
-/* Stored entries below `replaces` give way only to a higher bound. */
-static bool is_high_enough(const struct run *r, const struct snap *s, const struct unseen *u)
+/* Stored entries below `replaces` give way only to a higher bound. A replica has an H that can lag. */
+static bool is_high_enough(const struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
 {
-	return unseen_bound(u, s, r->replaces).v == r->replaces.v;
+	return unseen_bound(u, s, high).v >= r->replaces.v;
 }
 
-bool run_admits(struct run *r, const struct snap *s, const struct unseen *u)
+bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
 {
 	bool covers;
 
 	if (!run_is_gated(r) || r->gate_state == GATE_BROKEN) return !run_is_gated(r);
 	covers = *r->gate_text == '\0' || snap_covers(s, &r->gate);
-	r->gate_state = covers && is_high_enough(r, s, u) ? GATE_OPEN : GATE_REFUSED;
+	r->gate_state = covers && is_high_enough(r, s, u, high) ? GATE_OPEN : GATE_REFUSED;
 	return r->gate_state == GATE_OPEN;
 }
 

@@ -46,10 +46,11 @@ bool run_is_sweeping(const struct run *r);
 bool run_is_gated(const struct run *r);
 
 /*
- * Whether S may be used for the table: it covers the gate, and it sees whatever
- * was streamed before the run. Both stay so for every later S: once is enough.
+ * Whether S may be used for the table: it covers the gate, it sees whatever
+ * was streamed before the run, and its H is not below that. All of it stays so
+ * for every later S: once is enough.
  */
-bool run_admits(struct run *r, const struct snap *s, const struct unseen *u);
+bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn_t high);
 /* What the gate waits for, for people to read. */
 const char *run_gate_text(const struct run *r);
 

@@ -696,6 +696,30 @@ static void a_run_over_old_rows_waits_for_what_was_streamed_before(void **state)
 	take_chunk(f, 1100, 2);
 }
 
+/* A replica that lags: it sees all that was streamed and is not seen by everyone, but its H is what it has
+ * replayed. */
+static void a_run_over_old_rows_waits_for_a_replica_behind_it(void **state)
+{
+	struct fixture *f = *state;
+	const char *gate;
+
+	set_table(f, 1, 1, key_is_id, NULL);
+	position(f, 1000);
+	copier_start_run(f->c, 1, RUN_RESNAPSHOT, true, NULL, "run", f->now);
+	take(f);
+	ask(f, CHUNK_PAGE);
+	snapshot_on(f, "12:12:", true, 999);
+	end(f);
+	nothing_emitted(f);
+	assert_true(copier_is_gated(f->c, &gate));
+	f->now += SEC / 5;
+	ask(f, CHUNK_PAGE);
+	snapshot_on(f, "12:12:", true, 1000);
+	end(f);
+	assert_false(copier_is_gated(f->c, &gate));
+	take_chunk(f, 1000, 0);
+}
+
 static void a_first_copy_does_not_wait_for_what_was_streamed_before(void **state)
 {
 	struct fixture *f = *state;
@@ -867,6 +891,7 @@ int main(void)
 		TEST(keyed_chunks_wait_for_the_gate_too),
 		TEST(a_keyed_chunk_is_checked_against_the_gate),
 		TEST(a_run_over_old_rows_waits_for_what_was_streamed_before),
+		TEST(a_run_over_old_rows_waits_for_a_replica_behind_it),
 		TEST(a_first_copy_does_not_wait_for_what_was_streamed_before),
 		TEST(a_stored_run_waits_for_what_was_streamed_before_it),
 		TEST(a_gate_that_is_no_snapshot_is_shown),
