@@ -18,10 +18,11 @@
  * back: then whatever waits is tried at once. What has no clock of its own (the
  * stream) uses the time told last.
  *
- * A copier belongs to one lineage: after a change of timeline or epoch make a
- * new one from the store, since windows of the old one wait for positions
- * of another history. On a standby used for the first time, ask for chunks only after it has
- * replayed the checkpoint that the store was opened with (WINDOWS.md, "Two sources").
+ * A copier does not outlive its SQL connection or its timeline: a server that
+ * crashed may have lost what an open window shows, and writes the same LSNs
+ * again. Make a new one from the store. The stream alone may be cut and begin
+ * again. A standby must have replayed the checkpoint that the store was opened
+ * with before its first chunk is asked for (WINDOWS.md, "Two sources").
  */
 #ifndef SNAPSHOT_COPIER_H
 #define SNAPSHOT_COPIER_H

@@ -42,12 +42,12 @@ static int teardown(void **state)
 #define ALL  "\"note\", \"id\", \"Odd \"\"name\"\"\", \"code\", \"bits\""
 #define FROM "ONLY \"public\".\"t\""
 
-static void test_lock(void **state)
+static void a_chunk_locks_its_table(void **state)
 {
 	assert_string_equal(chunk_sql_lock(*state, FROM), "LOCK TABLE " FROM " IN ACCESS SHARE MODE");
 }
 
-static void test_page(void **state)
+static void a_page_goes_on_behind_a_key(void **state)
 {
 	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, NULL, true),
 						"SELECT " ALL " FROM " FROM " ORDER BY \"id\" LIMIT $1::bigint");
@@ -60,7 +60,7 @@ static void test_page(void **state)
 						" ORDER BY \"Odd \"\"name\"\"\", \"id\" LIMIT $3::bigint");
 }
 
-static void test_filter(void **state)
+static void the_filter_is_one_condition(void **state)
 {
 	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, "id > 5 OR id < 2", true),
 						"SELECT " ALL " FROM " FROM
@@ -75,7 +75,7 @@ static void test_filter(void **state)
 		" WHERE \"id\" IN (SELECT u.c1::integer FROM unnest($1::text[]) AS u(c1)) AND (true)");
 }
 
-static void test_keys(void **state)
+static void keys_are_a_list_of_rows(void **state)
 {
 	assert_string_equal(
 		chunk_sql_keys(*state, SCHEMA(pair_key), FROM, NULL, true),
@@ -84,14 +84,14 @@ static void test_keys(void **state)
 }
 
 /* `character` and `bit` mean a length of 1: the cursor would be cut and the same page come for ever. */
-static void test_types_that_would_cut_the_key(void **state)
+static void no_cast_cuts_a_key(void **state)
 {
 	assert_string_equal(chunk_sql_page(*state, SCHEMA(code_key), FROM, NULL, false),
 						"SELECT " ALL " FROM " FROM " WHERE (\"code\", \"bits\") > ($1::bpchar, $2::\"bit\")"
 						" ORDER BY \"code\", \"bits\" LIMIT $3::bigint");
 }
 
-static void test_array(void **state)
+static void array_elements_are_quoted(void **state)
 {
 	const char *texts[] = {"", "a b", "NULL", "q\"\\", "{,}", "\xc3\xa9"};
 	struct slice s[6];
@@ -106,12 +106,9 @@ static void test_array(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lock),
-		cmocka_unit_test(test_page),
-		cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_types_that_would_cut_the_key),
-		cmocka_unit_test(test_array),
+		cmocka_unit_test(a_chunk_locks_its_table),     cmocka_unit_test(a_page_goes_on_behind_a_key),
+		cmocka_unit_test(the_filter_is_one_condition), cmocka_unit_test(keys_are_a_list_of_rows),
+		cmocka_unit_test(no_cast_cuts_a_key),          cmocka_unit_test(array_elements_are_quoted),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -17,7 +17,7 @@ static struct pace start(uint32_t rows_max)
 	return p;
 }
 
-static void test_starts_small(void **state)
+static void it_starts_small(void **state)
 {
 	struct pace p = start(10000);
 
@@ -29,7 +29,7 @@ static void test_starts_small(void **state)
 	assert_int_equal(p.rows, 1);
 }
 
-static void test_doubles_at_most(void **state)
+static void it_doubles_at_most(void **state)
 {
 	struct pace p = start(700);
 
@@ -40,7 +40,7 @@ static void test_doubles_at_most(void **state)
 	assert_int_equal(p.rows, 700);
 }
 
-static void test_aims_at_time(void **state)
+static void it_aims_at_a_time(void **state)
 {
 	struct pace p = start(10000);
 
@@ -51,7 +51,7 @@ static void test_aims_at_time(void **state)
 	assert_int_equal(p.rows, 25);
 }
 
-static void test_aims_at_bytes(void **state)
+static void it_aims_at_bytes(void **state)
 {
 	struct pace p = start(10000);
 
@@ -65,7 +65,7 @@ static void test_aims_at_bytes(void **state)
 }
 
 /* The end of a table: its fixed cost looks like slow rows. */
-static void test_few_rows_say_nothing(void **state)
+static void few_rows_say_nothing_of_many(void **state)
 {
 	struct pace p = start(10000);
 
@@ -78,7 +78,7 @@ static void test_few_rows_say_nothing(void **state)
 	assert_int_equal(p.rows, 1);
 }
 
-static void test_timeout_halves(void **state)
+static void a_timeout_halves(void **state)
 {
 	struct pace p = start(10000);
 
@@ -90,7 +90,7 @@ static void test_timeout_halves(void **state)
 	assert_int_equal(p.rows, 1);
 }
 
-static void test_backoff(void **state)
+static void waits_double(void **state)
 {
 	struct backoff b = {.first_us = 100, .max_us = 500};
 
@@ -107,13 +107,13 @@ static void test_backoff(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_starts_small),
-		cmocka_unit_test(test_doubles_at_most),
-		cmocka_unit_test(test_aims_at_time),
-		cmocka_unit_test(test_aims_at_bytes),
-		cmocka_unit_test(test_few_rows_say_nothing),
-		cmocka_unit_test(test_timeout_halves),
-		cmocka_unit_test(test_backoff),
+		cmocka_unit_test(it_starts_small),
+		cmocka_unit_test(it_doubles_at_most),
+		cmocka_unit_test(it_aims_at_a_time),
+		cmocka_unit_test(it_aims_at_bytes),
+		cmocka_unit_test(few_rows_say_nothing_of_many),
+		cmocka_unit_test(a_timeout_halves),
+		cmocka_unit_test(waits_double),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

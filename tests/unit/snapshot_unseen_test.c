@@ -51,7 +51,7 @@ static struct gone prune(struct unseen *u, const char *text, const char *other)
 	return g;
 }
 
-static void test_bound(void **state)
+static void the_bound_is_the_lowest_unseen_commit(void **state)
 {
 	struct unseen *u = unseen_create();
 
@@ -70,7 +70,7 @@ static void test_bound(void **state)
 	unseen_destroy(NULL);
 }
 
-static void test_prune_asks_all_snapshots(void **state)
+static void pruning_asks_all_snapshots(void **state)
 {
 	struct unseen *u = unseen_create();
 	struct gone g;
@@ -92,7 +92,7 @@ static void test_prune_asks_all_snapshots(void **state)
 }
 
 /* After a reconnect the stream may deliver transactions a second time. */
-static void test_added_again(void **state)
+static void transactions_may_be_added_again(void **state)
 {
 	struct unseen *u = unseen_create();
 
@@ -119,7 +119,7 @@ static struct unseen *filled(size_t n)
 	return u;
 }
 
-static void test_fold_counts_as_unseen_until_xmin_is_past_it(void **state)
+static void a_fold_is_unseen_until_xmin_is_past_it(void **state)
 {
 	struct unseen *u = filled(UNSEEN_MAX + 1);
 	uint64_t folded = UNSEEN_MAX / 2 * 10, all = (UNSEEN_MAX + 1) * 10;
@@ -139,7 +139,7 @@ static void test_fold_counts_as_unseen_until_xmin_is_past_it(void **state)
 }
 
 /* The stored set is not folded: every commit LSN has to be named, a bounded number at a time. */
-static void test_folded_ones_are_named(void **state)
+static void folded_ones_are_named_in_the_end(void **state)
 {
 	size_t n = UNSEEN_MAX * 3 + 7;
 	struct unseen *u = filled(n);
@@ -162,7 +162,7 @@ static void test_folded_ones_are_named(void **state)
 }
 
 /* What is settled already waits for its turn beside what is folded later, and does not lower a bound. */
-static void test_fold_after_fold(void **state)
+static void a_fold_may_follow_a_fold(void **state)
 {
 	size_t n = UNSEEN_MAX * 4;
 	struct unseen *u = filled(n);
@@ -179,7 +179,7 @@ static void test_fold_after_fold(void **state)
 	unseen_destroy(u);
 }
 
-static void test_folded_is_bounded(void **state)
+static void what_is_remembered_of_a_fold_is_bounded(void **state)
 {
 	size_t n = UNSEEN_FOLDED_MAX + UNSEEN_MAX * 2;
 	struct unseen *u = filled(n);
@@ -195,13 +195,13 @@ static void test_folded_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_prune_asks_all_snapshots),
-		cmocka_unit_test(test_added_again),
-		cmocka_unit_test(test_fold_counts_as_unseen_until_xmin_is_past_it),
-		cmocka_unit_test(test_folded_ones_are_named),
-		cmocka_unit_test(test_fold_after_fold),
-		cmocka_unit_test(test_folded_is_bounded),
+		cmocka_unit_test(the_bound_is_the_lowest_unseen_commit),
+		cmocka_unit_test(pruning_asks_all_snapshots),
+		cmocka_unit_test(transactions_may_be_added_again),
+		cmocka_unit_test(a_fold_is_unseen_until_xmin_is_past_it),
+		cmocka_unit_test(folded_ones_are_named_in_the_end),
+		cmocka_unit_test(a_fold_may_follow_a_fold),
+		cmocka_unit_test(what_is_remembered_of_a_fold_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

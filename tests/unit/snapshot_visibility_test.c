@@ -36,7 +36,7 @@ static bool covers(const char *text, bool standby, const char *gate, bool gate_s
 	return result;
 }
 
-static void test_parse(void **state)
+static void reads_what_the_server_prints(void **state)
 {
 	struct snap s = parse("10:20:11,15,19", false);
 
@@ -58,7 +58,7 @@ static void test_parse(void **state)
 	snap_finish(&s);
 }
 
-static void test_refuses(void **state)
+static void refuses_everything_else(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -94,7 +94,7 @@ static void test_refuses(void **state)
 	}
 }
 
-static void test_sees(void **state)
+static void sees_what_is_neither_running_nor_later(void **state)
 {
 	(void)state;
 	assert_true(sees("10:20:11,15", false, 9));
@@ -108,7 +108,7 @@ static void test_sees(void **state)
 }
 
 /* Its xip list is empty even while transactions are open. */
-static void test_standby_sees_below_xmin_only(void **state)
+static void a_standby_sees_below_xmin_only(void **state)
 {
 	(void)state;
 	assert_true(sees("10:20:", true, 9));
@@ -116,7 +116,7 @@ static void test_standby_sees_below_xmin_only(void **state)
 	assert_false(sees("10:20:", true, 19));
 }
 
-static void test_covers(void **state)
+static void covers_what_sees_all_the_gate_sees(void **state)
 {
 	(void)state;
 	assert_true(covers("20:20:", false, "10:20:11", false));
@@ -131,7 +131,7 @@ static void test_covers(void **state)
 	assert_false(covers("19:30:19", false, "20:20:", false));
 }
 
-static void test_standby_covers(void **state)
+static void a_standby_covers_from_its_xmin_down(void **state)
 {
 	(void)state;
 	assert_true(covers("20:25:", true, "10:20:11", false));
@@ -144,7 +144,7 @@ static void test_standby_covers(void **state)
 }
 
 /* covers() by its definition, over every snapshot of a small world. */
-static void test_covers_is_sees_for_all(void **state)
+static void covering_is_seeing_for_every_xid(void **state)
 {
 	enum { LOW = 3, HIGH = 8 };
 	struct snap all[512];
@@ -179,13 +179,13 @@ static void test_covers_is_sees_for_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_refuses),
-		cmocka_unit_test(test_sees),
-		cmocka_unit_test(test_standby_sees_below_xmin_only),
-		cmocka_unit_test(test_covers),
-		cmocka_unit_test(test_standby_covers),
-		cmocka_unit_test(test_covers_is_sees_for_all),
+		cmocka_unit_test(reads_what_the_server_prints),
+		cmocka_unit_test(refuses_everything_else),
+		cmocka_unit_test(sees_what_is_neither_running_nor_later),
+		cmocka_unit_test(a_standby_sees_below_xmin_only),
+		cmocka_unit_test(covers_what_sees_all_the_gate_sees),
+		cmocka_unit_test(a_standby_covers_from_its_xmin_down),
+		cmocka_unit_test(covering_is_seeing_for_every_xid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
