@@ -184,6 +184,7 @@ const struct chunk_request *copier_next(struct copier *c, int64_t now_us)
 	if (!r) return NULL;
 	r->pub.id = ++c->next_request;
 	r->asked_seq = ++c->seq;
+	r->window->asked_at = c->received;
 	c->request = r;
 	return &r->pub;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "snapshot/copier_impl.h"
+#include "state/mutant.h"
 
 /* ---- which ---- */
 
@@ -22,7 +23,7 @@ static bool is_next_of_run(const struct copier *c, const struct window *w)
 static struct window *next_to_close(const struct copier *c)
 {
 	for (struct window *w = c->windows; w; w = w->next)
-		if (w->high.v <= c->received.v && is_next_of_run(c, w)) return w;
+		if ((w->high.v <= c->received.v || MUTANT(CLOSE_EARLY)) && is_next_of_run(c, w)) return w;
 	return NULL;
 }
 
@@ -91,6 +92,7 @@ static size_t snapshots_in_use(const struct copier *c, const struct window *w, c
 	size_t n = 0;
 
 	snaps[n++] = &w->snap;
+	if (MUTANT(PRUNE_ONE)) return n;
 	for (const struct window *x = c->windows; x; x = x->next)
 		snaps[n++] = &x->snap;
 	if (arriving && arriving->has_snapshot) snaps[n++] = &arriving->snap;
@@ -143,10 +145,25 @@ static void prune(struct copier *c, struct window *w)
 
 /* ---- closing ---- */
 
+/*
+ * Its S was good enough when it came, but a run may begin before the stream has
+ * reached what it replaces: then a transaction that S does not see could still come.
+ */
+static bool is_below_its_run(const struct copier *c, const struct window *w, struct pos bound)
+{
+	return w->kind == CHUNK_PAGE && bound.lsn.v < copier_table(c, w->table_id)->run->replaces.v;
+}
+
 static void close_window(struct copier *c, struct window *w)
 {
 	struct pos bound = {.epoch = c->config.epoch, .lsn = unseen_bound(c->unseen, &w->snap, w->high)};
 
+	if (MUTANT(BOUND_HIGH)) bound.lsn = w->high;
+	if (MUTANT(BOUND_LOW)) bound.lsn = w->asked_at;
+	if (is_below_its_run(c, w, bound)) {
+		copier_hold_run(c, copier_table(c, w->table_id)); /* w goes with it */
+		return;
+	}
 	unlink_window(c, w);
 	note_closed(c, w, bound);
 	prune(c, w);

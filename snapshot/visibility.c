@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "state/bytes.h"
+#include "state/mutant.h"
 
 static bool take_char(const char **p, char c)
 {
@@ -98,12 +99,13 @@ static bool in_progress(const struct snap *s, uint64_t x)
 /* From here on s sees nothing. */
 static uint64_t seen_end(const struct snap *s)
 {
-	return s->standby ? s->xmin.v : s->xmax.v;
+	if (MUTANT(NO_XMAX)) return UINT64_MAX;
+	return s->standby && !MUTANT(STANDBY_LIST) ? s->xmin.v : s->xmax.v;
 }
 
 bool snap_sees(const struct snap *s, xid_t xid)
 {
-	return xid.v < s->xmin.v || (xid.v < seen_end(s) && !in_progress(s, xid.v));
+	return MUTANT(NO_VISIBILITY) || xid.v < s->xmin.v || (xid.v < seen_end(s) && !in_progress(s, xid.v));
 }
 
 /*

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "state/mutant.h"
+
 struct window_row {
 	struct slice key; /* in the batch's arena */
 	size_t op;        /* index: the operations move as they grow */
@@ -108,7 +110,8 @@ static void add_gone(struct window *w, const struct keylist_key *k)
 void window_add_gone(struct window *w, const struct keylist *keys)
 {
 	for (size_t i = 0; i < keys->n; i++)
-		if (!keys->keys[i].returned) add_gone(w, &keys->keys[i]);
+		if (!keys->keys[i].returned || (MUTANT(SWEEP_BLIND) && w->kind == CHUNK_EXISTS))
+			add_gone(w, &keys->keys[i]);
 }
 
 void window_set_cursor(struct window *w, struct slice cursor)

@@ -19,6 +19,7 @@ struct window {
 	enum chunk_kind kind;
 	uint32_t table_id;
 	uint64_t run_id;
+	lsn_t asked_at; /* position of the stream then; only state/mutant.h has a use for it */
 
 	/* From window_open(). */
 	bool has_snapshot;
