@@ -18,11 +18,18 @@ static bool run_sql(struct attachment *a, const char *sql, struct err *err)
 
 /* ---- what the server can do ---- */
 
-static bool check_settings(const PGresult *r, struct err *err)
+/* A store that has a history waits: in a failover its address may lead to the standby before that is promoted. */
+static bool refuse_standby(bool fresh, struct err *err)
+{
+	return fresh ? err_set(err, ERR_CONFIG, "the server is a standby: name the primary in --source")
+	             : err_set(err, ERR_RETRY, "the server is a standby: waiting for its promotion, or for the primary in its place");
+}
+
+static bool check_settings(const PGresult *r, bool fresh, struct err *err)
 {
 	const char *wal_level = PQgetvalue(r, 0, 0), *encoding = PQgetvalue(r, 0, 1);
 	if (PQgetvalue(r, 0, 2)[0] == 't')
-		return err_set(err, ERR_CONFIG, "the server is a standby: name the primary in --source");
+		return refuse_standby(fresh, err);
 	if (strcmp(wal_level, "logical") != 0)
 		return err_set(err, ERR_CONFIG, "the server's wal_level is %s and has to be logical: run ALTER SYSTEM SET wal_level = 'logical' "
 		               "and restart the server", wal_level);
@@ -34,7 +41,7 @@ static bool check_settings(const PGresult *r, struct err *err)
 	return true;
 }
 
-static bool check_server(struct attachment *a, struct err *err)
+static bool check_server(struct attachment *a, bool fresh, struct err *err)
 {
 	static const char sql[] =
 	    "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(),"
@@ -45,7 +52,7 @@ static bool check_server(struct attachment *a, struct err *err)
 		return err_set(err, ERR_CONFIG, "the server is PostgreSQL %u, and version 14 or newer is needed", a->server_version / 10000);
 	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err))
 		return false;
-	bool good = check_settings(r, err);
+	bool good = check_settings(r, fresh, err);
 	PQclear(r);
 	return good;
 }
@@ -307,7 +314,7 @@ bool attach(struct loop *l, const struct attach_config *config, const struct sto
 {
 	*out = (struct attachment){.sql = NULL};
 	/* What can be told over SQL comes first: it is told better than by a refused replication connection. */
-	if (pgconn_open(l, config->source, false, &out->sql, err) && check_server(out, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
+	if (pgconn_open(l, config->source, false, &out->sql, err) && check_server(out, stored->fresh, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
 	    prepare(out, config, stored, err))
 		return true;
 	attachment_finish(out);
