@@ -1,0 +1,97 @@
+"""History that is gone or is not ours: named, exit 3, and nothing is written."""
+
+import shutil
+
+import harness
+from harness import EXIT_GAP, Server, Tidemark, check, place
+
+
+def live_store(server, tm):
+    server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); "
+               "INSERT INTO t SELECT g, 'v' FROM generate_series(1, 1000) g")
+    tm.start()
+    tm.wait_live("t")
+    tm.equal("t")
+    tm.stop()
+    slot, = server.slots()
+    return slot
+
+
+def test_slot_dropped():
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.sql("SELECT pg_drop_replication_slot(%s)", slot)
+        server.sql("UPDATE t SET v = 'missed' WHERE id = 1")
+        tm.refuses(slot)
+        check(server.slots() == {}, "it made a new slot without being asked")
+
+
+def test_slot_recreated():
+    """Under the same name, further on: what lies between is lost."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.sql("SELECT pg_drop_replication_slot(%s)", slot)
+        server.sql("UPDATE t SET v = 'missed' WHERE id = 1")
+        server.sql("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", slot)
+        tm.refuses(slot)
+
+
+def test_slot_moved():
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.sql("UPDATE t SET v = 'missed' WHERE id = 1")
+        server.sql("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", slot)
+        tm.refuses(slot)
+
+
+def test_older_store_copied_back():
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        kept = place("kept")
+        shutil.copytree(tm.store, kept)
+        server.sql("UPDATE t SET v = 'later'")
+        tm.start()
+        tm.equal("t")
+        tm.stop()
+        shutil.rmtree(tm.store)
+        shutil.copytree(kept, tm.store)
+        tm.refuses(slot)
+
+
+def test_another_cluster():
+    with Server(fresh=True) as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.stop()
+        with Server(fresh=True) as other:
+            other.sql("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE PUBLICATION tidemark FOR TABLE t")
+            other.sql("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", slot)
+            tm.source = other.dsn()
+            tm.refuses()
+
+
+def test_restored_server():
+    """The same cluster from a backup: it has not reached our checkpoint."""
+    with Server(fsync=True) as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.stop()
+        kept = place("backup")
+        harness.subprocess.run(["cp", "-a", server.data, kept], check=True)
+        server.start()
+        server.sql("UPDATE t SET v = 'in the lost part'")
+        tm.start()
+        tm.equal("t")
+        tm.stop()
+        server.stop()
+        shutil.rmtree(server.data)
+        harness.subprocess.run(["cp", "-a", kept, server.data], check=True)
+        server.start()
+        tm.refuses()
+
+
+def test_slot_of_another_plugin():
+    with Server() as server, Tidemark(server, "public.t", args=["--slot", "theirs"]) as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY)")
+        server.sql("SELECT pg_create_physical_replication_slot('theirs')")
+        r = tm.run(timeout=30)
+        check(r.code in (harness.EXIT_USAGE, EXIT_GAP), lambda: f"a physical slot: {r}")
+        check("theirs" in r.err, lambda: f"the slot is not named: {r}")
