@@ -40,8 +40,8 @@ def test_server_stops_and_comes_back():
         tm.start()
         tm.hold_copy("t")
         for mode, pause in (("fast", 0.0), ("fast", 2.0), ("immediate", 0.5)):
-            server.stop(mode)
             tm.release_copy()
+            server.stop(mode)
             time.sleep(pause)
             check(tm.is_running(), lambda: f"it gave up: {tm.log()[-500:]}")
             server.start()

@@ -64,7 +64,7 @@ def test_while_streaming():
 def test_during_the_copy():
     for name, statement in CHANGES:
         with Server() as server, Tidemark(server, "public.t", args=["--chunk-rows", 5]) as tm:
-            make_table(server, 4000)
+            make_table(server, 2000)
             tm.start()
             tm.hold_copy("t")
             server.sql(statement)
