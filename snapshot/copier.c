@@ -150,6 +150,15 @@ void copier_set_table(struct copier *c, const struct copier_table *d)
 	if (known) start_over(c, t, change == TABLE_OTHER_KEY);
 }
 
+void copier_hold_run(struct copier *c, struct table *t)
+{
+	copier_drop_windows(c, t->id, t->run->id);
+	drop_request_of(c, t->id, t->run->id);
+	run_rewind(t->run);
+	t->run->gate_state = GATE_REFUSED;
+	c->gate_at_us = c->now_us + backoff_next(&c->gate_wait);
+}
+
 static void stop_run(struct copier *c, struct table *t)
 {
 	struct run *r = t->run;
@@ -179,9 +188,11 @@ void copier_remove_table(struct copier *c, uint32_t table_id)
 
 static void take_run(struct copier *c, struct table *t, const struct run_record *r)
 {
+	struct run *before = t->run; /* r may point into it */
+
 	stop_run(c, t);
-	run_destroy(t->run);
 	t->run = run_create(r, c->config.epoch);
+	run_destroy(before);
 	if (r->id >= c->next_run) c->next_run = r->id + 1;
 }
 
@@ -202,28 +213,39 @@ uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kin
 	return copier_start_run_as_of(c, table_id, kind, sweep, gate, requester, LSN(0), now_us);
 }
 
+/* Entries below it are what the run replaces. */
+static lsn_t accepted_at(const struct copier *c, const struct run *before, lsn_t as_of)
+{
+	lsn_t at = as_of.v > c->received.v ? as_of : c->received;
+
+	return run_is_open(before) && before->replaces.v > at.v ? before->replaces : at;
+}
+
 uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 								const char *gate, const char *requester, lsn_t as_of, int64_t now_us)
 {
-	lsn_t accepted = as_of.v > c->received.v ? as_of : c->received;
+	struct table *t = table_of(c, table_id);
+	struct buf both = {0};
 	struct run_record r = {
 		.id = c->next_run,
 		.table_id = table_id,
 		.kind = (uint8_t)kind,
 		.state = RUN_COPYING,
 		.sweep = sweep,
-		.gate = gate ? gate : "",
+		.gate = run_inherit_gate(t->run, gate ? gate : "", &both),
 		.requester = requester ? requester : "",
 		.first_snapshot = "",
 		.last_snapshot = "",
-		.accepted = {c->config.epoch, accepted, 0},
+		.accepted = {c->config.epoch, accepted_at(c, t->run, as_of), 0},
 	};
 
 	assert(!c->tx.open);
 	copier_clock(c, now_us);
 	r.started_us = c->now_us;
-	take_run(c, table_of(c, table_id), &r);
+	stop_run(c, t);
 	batch_add_run(copier_outbox(c), &r);
+	take_run(c, t, &r);
+	buf_finish(&both);
 	copier_flush(c);
 	return r.id;
 }

@@ -85,7 +85,8 @@ void copier_load_unseen(struct copier *c, const struct unseen_entry *e, size_t n
  * gate: pg_snapshot text, NULL or "" for none. Besides the first attach it is
  * needed when the stream is behind what the run is to bring, such as a table
  * altered while we were away (WINDOWS.md, "Rows the log cannot replace"). A text that is no
- * snapshot holds the run for ever; copier_is_gated() shows it.
+ * snapshot holds the run for ever; copier_is_gated() shows it. What an open run of the table still waits
+ * for, the new one waits for as well.
  */
 uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 								const char *gate, const char *requester, lsn_t as_of, int64_t now_us);

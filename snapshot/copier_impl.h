@@ -65,6 +65,9 @@ void copier_emit(struct copier *c, struct batch *b); /* takes b; an empty one is
 /* The state of the table's run has changed: says so in b. */
 void copier_run_moved(struct copier *c, struct table *t, struct batch *b);
 
+/* Its pages are not good enough: they are given up, and asked for again after a while. */
+void copier_hold_run(struct copier *c, struct table *t);
+
 /* copier_close.c */
 void copier_close_windows(struct copier *c); /* those that may close now */
 void copier_drop_windows(struct copier *c, uint32_t table_id,

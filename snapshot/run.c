@@ -90,6 +90,19 @@ bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn
 	return r->gate_state == GATE_OPEN;
 }
 
+const char *run_inherit_gate(const struct run *r, const char *gate, struct buf *both)
+{
+	struct snap own;
+	struct err ignored;
+
+	if (!run_is_gated(r) || *r->gate_text == '\0') return gate;
+	if (*gate == '\0' || r->gate_state == GATE_BROKEN) return r->gate_text;
+	if (!snap_parse(gate, false, &own, &ignored)) return gate;
+	snap_union(&r->gate, &own, both);
+	snap_finish(&own);
+	return (const char *)both->p;
+}
+
 const char *run_gate_text(const struct run *r)
 {
 	return *r->gate_text ? r->gate_text : "transactions streamed before the run began";

@@ -51,6 +51,11 @@ bool run_is_gated(const struct run *r);
  * for every later S: once is enough.
  */
 bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn_t high);
+/*
+ * The gate of a run that takes the place of r (which may be NULL): what r waits
+ * for still has to be seen. The result is gate, r's, or made in `both`.
+ */
+const char *run_inherit_gate(const struct run *r, const char *gate, struct buf *both);
 /* What the gate waits for, for people to read. */
 const char *run_gate_text(const struct run *r);
 

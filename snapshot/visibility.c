@@ -1,8 +1,9 @@
 #include "snapshot/visibility.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "state/bytes.h"
 #include "state/mutant.h"
 
 static bool take_char(const char **p, char c)
@@ -121,4 +122,33 @@ bool snap_covers(const struct snap *s, const struct snap *gate)
 		if (snap_sees(gate, s->xip[i])) return false;
 	if (from >= to) return true;
 	return to - from == xip_lower(gate, to) - xip_lower(gate, from);
+}
+
+static void put_number(struct buf *out, uint64_t x, const char *behind)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%llu%s", (unsigned long long)x, behind);
+	buf_put(out, text, strlen(text));
+}
+
+/* Below the higher xmax it is the one with that xmax which says what is not seen, unless the other sees it.
+ */
+void snap_union(const struct snap *a, const struct snap *b, struct buf *out)
+{
+	const struct snap *high = a->xmax.v >= b->xmax.v ? a : b, *other = high == a ? b : a;
+	struct buf list = {0};
+	uint64_t xmin = high->xmax.v;
+
+	for (size_t i = 0; i < high->nxip; i++) {
+		if (snap_sees(other, high->xip[i])) continue;
+		if (list.n > 0) buf_put_u8(&list, ',');
+		put_number(&list, high->xip[i].v, "");
+		if (high->xip[i].v < xmin) xmin = high->xip[i].v;
+	}
+	put_number(out, xmin, ":");
+	put_number(out, high->xmax.v, ":");
+	buf_put(out, list.p, list.n);
+	buf_put_u8(out, 0);
+	buf_finish(&list);
 }

@@ -6,6 +6,7 @@
 #ifndef SNAPSHOT_VISIBILITY_H
 #define SNAPSHOT_VISIBILITY_H
 
+#include "state/bytes.h"
 #include "state/err.h"
 #include "state/pos.h"
 
@@ -23,5 +24,8 @@ void snap_finish(struct snap *s); /* accepts zeroed memory */
 bool snap_sees(const struct snap *s, xid_t xid);
 /* s sees every transaction that gate sees (aborted ones do not matter). */
 bool snap_covers(const struct snap *s, const struct snap *gate);
+
+/* Appends the text of a snapshot, NUL included, that sees what either of the two sees. None of a standby. */
+void snap_union(const struct snap *a, const struct snap *b, struct buf *out);
 
 #endif

@@ -720,6 +720,78 @@ static void a_run_over_old_rows_waits_for_a_replica_behind_it(void **state)
 	take_chunk(f, 1000, 0);
 }
 
+/* The table was altered at 1000, and the stream is behind that. T (12) hangs, and is streamed only later. */
+static void a_run_ahead_of_the_stream_is_judged_when_it_closes(void **state)
+{
+	struct fixture *f = *state;
+	const char *gate;
+
+	set_table(f, 1, 1, key_is_id, NULL);
+	position(f, 900);
+	copier_start_run_as_of(f->c, 1, RUN_SCHEMA, true, NULL, "run", LSN(1000), f->now);
+	take(f);
+	full_page(f, "12:15:12", 1020, 1);
+	full_page(f, "12:15:12", 1021, 201);
+	ask(f, CHUNK_PAGE);
+	writes(f, 12, 955, 77);
+	writes(f, 13, 960, 1);
+	assert_false(copier_is_gated(f->c, &gate));
+	position(f, 1030);
+	nothing_emitted(f);
+	assert_true(copier_is_gated(f->c, &gate));
+	end(f); /* it was given up too */
+	ask(f, CHUNK_PROBE);
+	failed(f, CHUNK_LOST);
+	ask_nothing(f);
+	f->now += SEC / 5;
+	ask(f, CHUNK_PAGE);
+	assert_int_equal(f->r->nparams, 1);
+	snapshot(f, "15:15:", 1030);
+	rows(f, 1, 1);
+	end(f);
+	take_chunk(f, 1030, 1);
+}
+
+/* What was committed before the slot and hangs is in no stream: whichever run reads the table has to see it.
+ */
+static void a_new_run_inherits_a_gate_that_is_closed(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const own[] = {NULL, "30:30:", "rubbish"}, *const shown[] = {
+																	  "20:20:", "30:30:", "rubbish"};
+	const char *gate;
+
+	for (size_t i = 0; i < 3; i++) {
+		fixture_restart(f, &fixture_config);
+		set_table(f, 1, 1, key_is_id, NULL);
+		start_run(f, 1, false, "20:20:");
+		copier_start_run(f->c, 1, RUN_RESNAPSHOT, false, own[i], "user", f->now);
+		if (i < 2) last_page(f, "19:25:19", 500, 1, 2);
+		assert_true(copier_is_gated(f->c, &gate));
+		assert_string_equal(gate, shown[i]);
+	}
+	fixture_restart(f, &fixture_config);
+	set_table(f, 1, 1, key_is_id, NULL);
+	start_run(f, 1, false, "20:20:");
+	full_page(f, "20:25:", 500, 1);
+	copier_start_run(f->c, 1, RUN_RESNAPSHOT, false, NULL, "user", f->now);
+	last_page(f, "20:25:", 500, 1, 2); /* the open gate is not asked for again */
+	assert_false(copier_is_gated(f->c, &gate));
+}
+
+static void a_new_run_inherits_what_the_open_one_replaces(void **state)
+{
+	struct fixture *f = *state;
+	const char *gate;
+
+	set_table(f, 1, 1, key_is_id, NULL);
+	position(f, 900);
+	copier_start_run_as_of(f->c, 1, RUN_SCHEMA, true, NULL, "run", LSN(1000), f->now);
+	copier_start_run(f->c, 1, RUN_RESNAPSHOT, true, NULL, "user", f->now);
+	last_page(f, "12:12:", 950, 1, 2);
+	assert_true(copier_is_gated(f->c, &gate));
+}
+
 static void a_first_copy_does_not_wait_for_what_was_streamed_before(void **state)
 {
 	struct fixture *f = *state;
@@ -892,6 +964,9 @@ int main(void)
 		TEST(a_keyed_chunk_is_checked_against_the_gate),
 		TEST(a_run_over_old_rows_waits_for_what_was_streamed_before),
 		TEST(a_run_over_old_rows_waits_for_a_replica_behind_it),
+		TEST(a_run_ahead_of_the_stream_is_judged_when_it_closes),
+		TEST(a_new_run_inherits_a_gate_that_is_closed),
+		TEST(a_new_run_inherits_what_the_open_one_replaces),
 		TEST(a_first_copy_does_not_wait_for_what_was_streamed_before),
 		TEST(a_stored_run_waits_for_what_was_streamed_before_it),
 		TEST(a_gate_that_is_no_snapshot_is_shown),

@@ -176,6 +176,29 @@ static void covering_is_seeing_for_every_xid(void **state)
 		snap_finish(&all[--n]);
 }
 
+static void a_union_sees_what_either_sees(void **state)
+{
+	static const char *const texts[] = {"5:5:", "3:9:3,7",     "4:9:4,5,6,7,8", "8:12:8,10",
+										"3:3:", "12:20:12,19", "9:9:"};
+	const size_t n = sizeof texts / sizeof *texts;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < n; j++) {
+			struct snap a = parse(texts[i], false), b = parse(texts[j], false), both;
+			struct buf text = {0};
+
+			snap_union(&a, &b, &text);
+			both = parse((const char *)text.p, false);
+			for (uint64_t x = 1; x < 25; x++)
+				assert_int_equal(snap_sees(&both, XID(x)), snap_sees(&a, XID(x)) || snap_sees(&b, XID(x)));
+			snap_finish(&a);
+			snap_finish(&b);
+			snap_finish(&both);
+			buf_finish(&text);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +209,7 @@ int main(void)
 		cmocka_unit_test(covers_what_sees_all_the_gate_sees),
 		cmocka_unit_test(a_standby_covers_from_its_xmin_down),
 		cmocka_unit_test(covering_is_seeing_for_every_xid),
+		cmocka_unit_test(a_union_sees_what_either_sees),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
