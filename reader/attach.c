@@ -16,6 +16,58 @@ static bool run_sql(struct attachment *a, const char *sql, struct err *err)
 	return good;
 }
 
+/* ---- what was left behind ---- */
+
+enum { PATIENCE_MAX = 64 }; /* times silence_ms */
+
+void attach_memory_finish(struct attach_memory *m)
+{
+	free(m->backends);
+	m->backends = NULL;
+}
+
+/* A statement that is still running shows that the server was slow, not gone. */
+static void be_patient(struct attachment *a, const struct attach_config *config)
+{
+	struct attach_memory *m = config->memory;
+	if (m->sql_silence_ms / config->silence_ms >= PATIENCE_MAX)
+		return;
+	m->sql_silence_ms *= 2;
+	pgconn_set_silence(a->sql, m->sql_silence_ms);
+	log_warn("the source was still busy with a statement that was given up; statements get more time from now on",
+	         KV_I("seconds", m->sql_silence_ms / 1000), KV_END);
+}
+
+/* Of our own backends, known by their start, those that the server still has. */
+static bool end_left_behind(struct attachment *a, const struct attach_config *config, struct err *err)
+{
+	static const char sql[] =
+	    "SELECT pg_catalog.count(*) FILTER (WHERE state = 'active' AND wait_event IS DISTINCT FROM 'ClientWrite'"
+	    " AND backend_type = 'client backend') > 0, pg_catalog.count(pg_catalog.pg_terminate_backend(pid))"
+	    " FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = ANY ($1::pg_catalog.text[])";
+	struct attach_memory *m = config->memory;
+	const char *const params[] = {m->backends};
+	PGresult *r = NULL;
+	if (m->backends == NULL)
+		return true;
+	if (!pgconn_query(a->sql, sql, 1, params, &r, err))
+		return false;
+	if (m->unanswered && PQgetvalue(r, 0, 0)[0] == 't')
+		be_patient(a, config);
+	PQclear(r);
+	attach_memory_finish(m);
+	m->unanswered = false;
+	return true;
+}
+
+static bool remember_backends(struct attachment *a, struct err *err)
+{
+	char sql[256];
+	snprintf(sql, sizeof sql, "SELECT pg_catalog.array_agg(pid || ' ' || backend_start) FROM pg_catalog.pg_stat_activity"
+	         " WHERE pid IN (pg_catalog.pg_backend_pid(), %d)", pgconn_backend_pid(a->repl));
+	return catalog_ask_text(a->sql, sql, &a->memory->backends, err);
+}
+
 /* ---- what the server can do ---- */
 
 /* A store that has a history waits: in a failover its address may lead to the standby before that is promoted. */
@@ -180,18 +232,32 @@ static bool check_slot_use(const struct attach_config *config, const struct stor
 
 /* ---- the slot ---- */
 
+/* The walsender is silent for as long as it takes; whether it is still there can be asked. */
+static bool is_at_work(struct attachment *a, struct err *err)
+{
+	char sql[160], *state = NULL;
+	snprintf(sql, sizeof sql, "SELECT coalesce(state, 'active') FROM pg_catalog.pg_stat_activity WHERE pid = %d",
+	         pgconn_backend_pid(a->repl));
+	if (!catalog_ask_text(a->sql, sql, &state, err))
+		return false;
+	bool active = state != NULL && strcmp(state, "active") == 0;
+	free(state);
+	return active || err_set(err, ERR_RETRY, "the server is done with it, and its answer did not arrive");
+}
+
 /* Called from the straight-line wait for the slot, so that the other connection is free. */
-static void report_wait(void *ctx, int64_t waited_us)
+static bool report_wait(void *ctx, int64_t waited_us, struct err *err)
 {
 	struct attachment *a = ctx;
 	char *blockers = NULL;
-	struct err ignored;
 	if (waited_us / 1000000 % 10 != 3)
-		return;
-	(void)catalog_ask_text(a->sql, catalog_blockers_sql, &blockers, &ignored);
+		return true;
+	if (!is_at_work(a, err) || !catalog_ask_text(a->sql, catalog_blockers_sql, &blockers, err))
+		return false;
 	log_info("slot creation waits for transactions that are older than it to end", KV_S("blockers", blockers),
 	         KV_I("waited_s", waited_us / 1000000), KV_END);
 	free(blockers);
+	return true;
 }
 
 static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
@@ -312,9 +378,11 @@ static bool prepare(struct attachment *a, const struct attach_config *config, co
 
 bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err)
 {
-	*out = (struct attachment){.sql = NULL};
+	*out = (struct attachment){.memory = config->memory};
 	/* What can be told over SQL comes first: it is told better than by a refused replication connection. */
-	if (pgconn_open(l, config->source, false, &out->sql, err) && check_server(out, stored->fresh, err) && pgconn_open(l, config->source, true, &out->repl, err) &&
+	if (pgconn_open(l, config->source, false, config->memory->sql_silence_ms, &out->sql, err) &&
+	    check_server(out, stored->fresh, err) && end_left_behind(out, config, err) &&
+	    pgconn_open(l, config->source, true, config->silence_ms, &out->repl, err) && remember_backends(out, err) &&
 	    prepare(out, config, stored, err))
 		return true;
 	attachment_finish(out);
@@ -323,6 +391,8 @@ bool attach(struct loop *l, const struct attach_config *config, const struct sto
 
 void attachment_finish(struct attachment *a)
 {
+	if (a->sql != NULL && pgconn_was_silent(a->sql))
+		a->memory->unanswered = true;
 	pgconn_close(a->sql);
 	pgconn_close(a->repl);
 	source_tables_free(&a->tables);

@@ -10,8 +10,22 @@
 #include "reader/catalog.h"
 #include "reader/stored.h"
 
+/*
+ * What one attachment leaves to the next of the same process. A connection given up on our side may live on at
+ * the server, with the slot or with a statement; the next attachment ends what it was.
+ */
+struct attach_memory {
+	char *backends;     /* of the last attachment, an SQL array of "pid start time"; NULL = none */
+	bool unanswered;    /* its SQL connection was given up while the server owed an answer */
+	int sql_silence_ms; /* patience with the SQL connection: doubled whenever the server turned out to be busy */
+};
+
+void attach_memory_finish(struct attach_memory *m);
+
 struct attach_config {
 	const char *source; /* conninfo; may hold secrets */
+	int silence_ms;     /* pgconn.h */
+	struct attach_memory *memory;
 	const char *slot, *publication;
 	const struct name_patterns *tables;
 	bool skip_unsupported; /* refused tables are logged and left out */
@@ -19,6 +33,7 @@ struct attach_config {
 
 struct attachment {
 	struct pgconn *sql, *repl; /* repl is ready for START_REPLICATION */
+	struct attach_memory *memory;
 	uint64_t system_id;
 	uint32_t timeline;
 	uint32_t server_version;

@@ -20,6 +20,7 @@ static const struct option_spec options[] = {
 	 .help = "Copy rows that exist already: of new tables; never; of all tables at every start; or as initial, and exit when that is done."},
 	{.name = "until", .type = OPTION_STRING, .value = "caught-up|LSN", .help = "Exit 0 once everything is live and as new as the source was then, or at that position."},
 	{.name = "retry-for", .type = OPTION_INT, .value = "S", .min = 0, .max = 1000000000, .help = "Give up after S seconds without a working connection; default: never."},
+	{.name = "receive-timeout", .type = OPTION_INT, .value = "S", .initial = "60", .min = 1, .max = 3600, .help = "Give a connection up when the server owes an answer and has been silent for S seconds."},
 	{.name = "chunk-rows", .type = OPTION_INT, .value = "MAX", .initial = "20000", .min = 1, .max = 1000000, .help = "Most rows of a chunk."},
 	{.name = "chunk-time", .type = OPTION_INT, .value = "MS", .initial = "100", .min = 1, .max = 60000, .help = "Time on the server that a chunk aims at."},
 	{.name = "memory", .type = OPTION_INT, .value = "MIB", .initial = "64", .min = 16, .max = 1048576, .help = "Bound of what buffers, queue and dirty pages may take."},
@@ -61,6 +62,7 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	c->attach = (struct attach_config){.source = options_string(o, "source"), .slot = options_string(o, "slot"),
 	                                   .publication = options_string(o, "publication"), .skip_unsupported = options_flag(o, "skip-unsupported")};
 	c->snapshot = snapshot_mode(options_string(o, "snapshot"));
+	c->attach.silence_ms = (int)options_int(o, "receive-timeout") * 1000;
 	c->chunk_rows_max = (uint32_t)options_int(o, "chunk-rows");
 	c->chunk_time_ms = (int)options_int(o, "chunk-time");
 	c->memory = (size_t)options_int(o, "memory") << 20;
@@ -105,11 +107,13 @@ static bool back_off(struct loop *l, struct backoff *b, bool streamed, long limi
 	return good;
 }
 
-static bool run_sessions(struct loop *l, const struct session_config *c, const struct options *o, struct err *err)
+static bool repeat_sessions(struct loop *l, const struct session_config *c, const struct options *o, struct attach_memory *memory,
+                            struct err *err)
 {
 	struct backoff b = {.ms = BACKOFF_FIRST_MS};
 	struct session_result result;
 	struct session_config now = *c;
+	now.attach.memory = memory;
 	while (!session_run(l, &now, &result, err)) {
 		if (!worth_retrying(err))
 			return false;
@@ -123,6 +127,14 @@ static bool run_sessions(struct loop *l, const struct session_config *c, const s
 			return false;
 	}
 	return true;
+}
+
+static bool run_sessions(struct loop *l, const struct session_config *c, const struct options *o, struct err *err)
+{
+	struct attach_memory memory = {.sql_silence_ms = c->attach.silence_ms};
+	bool good = repeat_sessions(l, c, o, &memory, err);
+	attach_memory_finish(&memory);
+	return good;
 }
 
 static int run(const struct options *o, struct err *err)

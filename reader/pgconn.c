@@ -15,9 +15,15 @@ struct pgconn {
 	struct loop_timer *again;
 	struct pgconn_events events;
 	bool progress; /* straight-line use: something happened on the socket */
-	void (*on_wait)(void *ctx, int64_t waited_us);
+	pgconn_wait_fn on_wait;
 	void *on_wait_ctx;
+	int silence_ms;
+	int64_t heard_us; /* when the socket last had something for us, or we began to expect it */
+	bool expecting, silent;
+	struct loop_timer *watch;
 };
+
+enum { CONNECT_MS_MAX = 30000 };
 
 /*
  * What pins a value's text form, then what keeps us gentle and plans steady: a
@@ -140,7 +146,7 @@ bool err_of_result(struct err *err, const struct pgconn *c, const PGresult *r)
 
 /* ---- the socket ---- */
 
-static void lose(struct pgconn *c)
+static void lose_because(struct pgconn *c, const struct err *err)
 {
 	if (c->lost)
 		return;
@@ -148,13 +154,65 @@ static void lose(struct pgconn *c)
 	c->progress = true;
 	if (c->poll != NULL)
 		uv_poll_stop(c->poll);
-	if (c->events.on_lost != NULL) {
-		struct err err;
-		char line[900];
-		one_line(PQerrorMessage(c->pg), line, sizeof line);
-		err_set(&err, ERR_RETRY, "%s", line[0] != '\0' ? line : "the server closed the connection");
-		c->events.on_lost(c->events.ctx, &err);
+	if (c->events.on_lost != NULL)
+		c->events.on_lost(c->events.ctx, err);
+}
+
+static void lose(struct pgconn *c)
+{
+	struct err err;
+	char line[900];
+	one_line(PQerrorMessage(c->pg), line, sizeof line);
+	err_set(&err, ERR_RETRY, "%s", line[0] != '\0' ? line : "the server closed the connection");
+	lose_because(c, &err);
+}
+
+/* ---- silence ---- */
+
+int pgconn_silence_ms(const struct pgconn *c)
+{
+	return c->silence_ms;
+}
+
+void pgconn_set_silence(struct pgconn *c, int silence_ms)
+{
+	c->silence_ms = silence_ms;
+}
+
+bool pgconn_was_silent(const struct pgconn *c)
+{
+	return c->silent;
+}
+
+/* False when the server has owed us something for too long. */
+static bool check_silence(struct pgconn *c, struct err *err)
+{
+	if (loop_now_us() - c->heard_us < c->silence_ms * INT64_C(1000))
+		return true;
+	c->silent = true;
+	return err_set(err, ERR_RETRY, "the server has not answered for %d s; if it is only slow, raise --receive-timeout",
+	               c->silence_ms / 1000);
+}
+
+static void on_watch(void *ctx)
+{
+	struct pgconn *c = ctx;
+	struct err err;
+	if (c->lost || !c->expecting)
+		return;
+	if (!check_silence(c, &err))
+		lose_because(c, &err);
+	else
+		loop_timer_set(c->watch, c->heard_us + c->silence_ms * INT64_C(1000) - loop_now_us());
+}
+
+void pgconn_expect(struct pgconn *c, bool expect)
+{
+	if (expect && !c->expecting) {
+		c->heard_us = loop_now_us();
+		loop_timer_set(c->watch, c->silence_ms * INT64_C(1000));
 	}
+	c->expecting = expect;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -216,6 +274,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct pgconn *c = poll->data;
 	c->progress = true;
+	if (events & UV_READABLE)
+		c->heard_us = loop_now_us();
 	if (PQstatus(c->pg) != CONNECTION_OK)
 		return; /* connecting: pgconn_open() looks itself */
 	if (events & UV_WRITABLE)
@@ -282,8 +342,11 @@ void pgconn_listen(struct pgconn *c, const struct pgconn_events *events)
 
 /* ---- connecting ---- */
 
-/* The user's own options= stay, ours come behind and win. */
-static char *merge_options(const char *conninfo)
+/*
+ * The user's own options= stay, ours come behind and win. What waits for a lock answers before we take it for
+ * silent; making a slot is a wait for locks, and ends by itself.
+ */
+static char *merge_options(const char *conninfo, int lock_timeout_ms)
 {
 	char *error = NULL;
 	PQconninfoOption *parsed = PQconninfoParse(conninfo, &error);
@@ -292,33 +355,48 @@ static char *merge_options(const char *conninfo)
 	for (PQconninfoOption *o = parsed; o != NULL && o->keyword != NULL; o++)
 		if (strcmp(o->keyword, "options") == 0 && o->val != NULL)
 			theirs = o->val;
-	size_t n = (theirs != NULL ? strlen(theirs) : 0) + sizeof pinned_options + 1;
+	size_t n = (theirs != NULL ? strlen(theirs) : 0) + sizeof pinned_options + 40;
 	char *merged = malloc(n);
 	if (merged != NULL)
-		snprintf(merged, n, "%s%s%s", theirs != NULL ? theirs : "", theirs != NULL ? " " : "", pinned_options);
+		snprintf(merged, n, "%s%s%s -c lock_timeout=%d", theirs != NULL ? theirs : "", theirs != NULL ? " " : "", pinned_options,
+		         lock_timeout_ms);
 	PQconninfoFree(parsed);
 	return merged;
 }
 
-static PGconn *start(const char *conninfo, bool replication)
+/* TCP's own watch over the connection; it also sees a dead peer while a statement runs for long. */
+struct tcp_words {
+	char idle[12], interval[12], user_timeout[12];
+};
+
+static void put_seconds(char *out, size_t size, int ms)
 {
-	char *options = merge_options(conninfo);
+	snprintf(out, size, "%d", ms < 1000 ? 1 : ms / 1000);
+}
+
+static PGconn *start(const char *conninfo, bool replication, int silence_ms)
+{
+	char *options = merge_options(conninfo, replication ? 0 : silence_ms / 2);
+	struct tcp_words tcp;
 	if (options == NULL)
 		return NULL;
-	/* Later words win over what dbname (the whole conninfo) expands to. */
-	const char *const keywords[] = {"dbname", "options", "client_encoding", "gssencmode", replication ? "replication" : NULL, NULL};
-	const char *const values[] = {conninfo, options, "UTF8", "disable", "database", NULL};
-	/* Sits before the conninfo: a default only. */
-	const char *const with_name[] = {"application_name", keywords[0], keywords[1], keywords[2], keywords[3], keywords[4], NULL};
-	const char *const with_value[] = {"tidemark", values[0], values[1], values[2], values[3], values[4], NULL};
-	PGconn *pg = PQconnectStartParams(with_name, with_value, 1);
+	put_seconds(tcp.idle, sizeof tcp.idle, silence_ms / 2);
+	put_seconds(tcp.interval, sizeof tcp.interval, silence_ms / 6);
+	snprintf(tcp.user_timeout, sizeof tcp.user_timeout, "%d", silence_ms);
+	/* What stands before dbname (the whole conninfo) is a default only; what comes behind it wins. */
+	const char *const keywords[] = {"application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
+	                                "tcp_user_timeout", "dbname", "options", "client_encoding", "gssencmode",
+	                                replication ? "replication" : NULL, NULL};
+	const char *const values[] = {"tidemark", tcp.idle, tcp.interval, "3", tcp.user_timeout, conninfo, options, "UTF8", "disable",
+	                              "database", NULL};
+	PGconn *pg = PQconnectStartParams(keywords, values, 1);
 	free(options);
 	return pg;
 }
 
-static int connect_timeout_ms(const PGconn *pg)
+static int connect_timeout_ms(const PGconn *pg, int silence_ms)
 {
-	int ms = 30000;
+	int ms = silence_ms < CONNECT_MS_MAX ? silence_ms : CONNECT_MS_MAX;
 	PQconninfoOption *all = PQconninfo((PGconn *)(uintptr_t)pg);
 	for (PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++)
 		if (strcmp(o->keyword, "connect_timeout") == 0 && o->val != NULL && atoi(o->val) > 0)
@@ -329,7 +407,7 @@ static int connect_timeout_ms(const PGconn *pg)
 
 static bool connect_steps(struct pgconn *c, struct err *err)
 {
-	int64_t deadline_us = loop_now_us() + connect_timeout_ms(c->pg) * INT64_C(1000);
+	int64_t deadline_us = loop_now_us() + connect_timeout_ms(c->pg, c->silence_ms) * INT64_C(1000);
 	PostgresPollingStatusType want = PGRES_POLLING_WRITING;
 	while (want != PGRES_POLLING_OK) {
 		int64_t left_us = deadline_us - loop_now_us();
@@ -346,14 +424,16 @@ static bool connect_steps(struct pgconn *c, struct err *err)
 	return poll_renew(c, err);
 }
 
-bool pgconn_open(struct loop *l, const char *conninfo, bool replication, struct pgconn **out, struct err *err)
+bool pgconn_open(struct loop *l, const char *conninfo, bool replication, int silence_ms, struct pgconn **out, struct err *err)
 {
 	struct pgconn *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	c->loop = l;
+	c->silence_ms = silence_ms;
 	c->again = loop_timer_create(l, on_again, c);
-	c->pg = start(conninfo, replication);
+	c->watch = loop_timer_create(l, on_watch, c);
+	c->pg = start(conninfo, replication, silence_ms);
 	if (c->pg == NULL) {
 		err_set(err, ERR_NOMEM, "out of memory");
 		goto fail;
@@ -385,6 +465,7 @@ void pgconn_close(struct pgconn *c)
 	c->events = (struct pgconn_events){.ctx = NULL};
 	poll_close(c); /* before PQfinish closes the socket under it */
 	loop_timer_free(c->again);
+	loop_timer_free(c->watch);
 	PQfinish(c->pg);
 	free(c);
 }
@@ -401,15 +482,22 @@ int pgconn_backend_pid(const struct pgconn *c)
 
 /* ---- straight-line queries ---- */
 
-void pgconn_on_wait(struct pgconn *c, void (*on_wait)(void *ctx, int64_t waited_us), void *ctx)
+void pgconn_on_wait(struct pgconn *c, pgconn_wait_fn on_wait, void *ctx)
 {
 	c->on_wait = on_wait;
 	c->on_wait_ctx = ctx;
 }
 
+/* A second without news. False: it is not worth waiting any longer. */
+static bool wait_on(struct pgconn *c, int64_t waited_us, struct err *err)
+{
+	return c->on_wait != NULL ? c->on_wait(c->on_wait_ctx, waited_us, err) : check_silence(c, err);
+}
+
 static bool wait_result(struct pgconn *c, struct err *err)
 {
 	int64_t started_us = loop_now_us();
+	c->heard_us = started_us;
 	for (;;) {
 		if (PQconsumeInput(c->pg) == 0)
 			return err_of_result(err, c, NULL);
@@ -418,12 +506,10 @@ static bool wait_result(struct pgconn *c, struct err *err)
 		if (!pgconn_flush(c))
 			return err_of_result(err, c, NULL);
 		c->progress = false;
-		if (!loop_wait(c->loop, &c->progress, 1000, err)) {
-			if (err->kind == ERR_STOPPED)
-				return false;
-			if (c->on_wait != NULL)
-				c->on_wait(c->on_wait_ctx, loop_now_us() - started_us);
-		}
+		if (loop_wait(c->loop, &c->progress, c->silence_ms < 1000 ? c->silence_ms : 1000, err))
+			continue;
+		if (err->kind == ERR_STOPPED || !wait_on(c, loop_now_us() - started_us, err))
+			return false;
 	}
 }
 

@@ -19,20 +19,28 @@
 
 struct pgconn;
 
-/* Connects, waiting in the loop. A connect_timeout in conninfo is respected, else 30 s. */
-bool pgconn_open(struct loop *l, const char *conninfo, bool replication, struct pgconn **out, struct err *err);
+/*
+ * Connects, waiting in the loop. silence_ms: for how long a server that owes us something may be silent, at
+ * connecting (unless conninfo has a connect_timeout; at most 30 s), before an answer, and at the level of TCP. Then
+ * the connection is lost: a cut line, a dropped NAT entry, or a stopped proxy closes nothing.
+ */
+bool pgconn_open(struct loop *l, const char *conninfo, bool replication, int silence_ms, struct pgconn **out, struct err *err);
 void pgconn_close(struct pgconn *c); /* accepts NULL; may be called from a callback */
 
 PGconn *pgconn_pg(const struct pgconn *c);
 int pgconn_backend_pid(const struct pgconn *c);
+int pgconn_silence_ms(const struct pgconn *c);
+void pgconn_set_silence(struct pgconn *c, int silence_ms);
 
 /*
  * One statement; *out gets a result of status COMMAND_OK, TUPLES_OK or COPY_BOTH, to be
  * PQclear()ed. nparams = 0 sends it as a simple query, which is all a replication connection understands.
- * on_wait (may be NULL) is called about once a second while it has not answered.
+ * on_wait (may be NULL) is called about once a second while it has not answered. With one, silence is no error:
+ * it may take as long as on_wait returns true; false with err gives up.
  */
 bool pgconn_query(struct pgconn *c, const char *sql, int nparams, const char *const *params, PGresult **out, struct err *err);
-void pgconn_on_wait(struct pgconn *c, void (*on_wait)(void *ctx, int64_t waited_us), void *ctx);
+typedef bool (*pgconn_wait_fn)(void *ctx, int64_t waited_us, struct err *err);
+void pgconn_on_wait(struct pgconn *c, pgconn_wait_fn on_wait, void *ctx);
 
 /*
  * Evented: on_input after bytes were consumed (results may be ready), on_lost when the connection is gone.
@@ -49,6 +57,9 @@ bool pgconn_flush(struct pgconn *c);
 /* Stop and go on reading the socket (back-pressure). Resuming also delivers what libpq or TLS already hold. */
 void pgconn_pause(struct pgconn *c);
 void pgconn_resume(struct pgconn *c);
+/* Whether the server owes us an answer from now on; while it does, silence means that the connection is lost. */
+void pgconn_expect(struct pgconn *c, bool expect);
+bool pgconn_was_silent(const struct pgconn *c); /* that is how it was lost */
 /* Call on_input again soon although the socket is quiet: the owner left messages in libpq's buffer. */
 void pgconn_again(struct pgconn *c);
 

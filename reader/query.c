@@ -62,6 +62,7 @@ static void push_step(struct query *q, struct step s)
 {
 	assert(q->count < STEPS_MAX);
 	q->steps[(q->first + q->count++) % STEPS_MAX] = s;
+	pgconn_expect(q->conn, true);
 }
 
 static void send_sql(struct query *q, enum step_kind kind, const char *sql)
@@ -208,10 +209,11 @@ static bool state_is(const char *sqlstate, const char *prefix)
 static bool classify(const PGresult *r, enum chunk_failure *why)
 {
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+	/* Waiting for a lock says nothing about the size of a chunk. */
 	if (state == NULL || state_is(state, "40") || state_is(state, "57P") || state_is(state, "08") ||
-	    state_is(state, "53") || state_is(state, "XX"))
+	    state_is(state, "53") || state_is(state, "55P03") || state_is(state, "XX"))
 		*why = CHUNK_LOST;
-	else if (state_is(state, "57014") || state_is(state, "55P03") || state_is(state, "25P04"))
+	else if (state_is(state, "57014") || state_is(state, "25P04"))
 		*why = CHUNK_TIMEOUT;
 	else if (state_is(state, "42P01") || state_is(state, "42703") || state_is(state, "3F000") || state_is(state, "0A000"))
 		*why = CHUNK_SCHEMA;
@@ -320,6 +322,7 @@ static void pop_step(struct query *q)
 	q->first = (q->first + 1) % STEPS_MAX;
 	q->count--;
 	q->result_taken = false;
+	pgconn_expect(q->conn, q->count > 0);
 }
 
 /* Each statement answers with one result and a NULL; a sync with one result and no NULL. */

@@ -8,8 +8,7 @@ enum {
 	PASS_MESSAGES = 4096,        /* messages a turn of the loop, so that timers and the other socket get theirs */
 	STATUS_US = 1000000,         /* status at least this often, far below any sane wal_sender_timeout */
 	STATUS_MIN_US = 100000,      /* and at most this often for progress alone */
-	SILENCE_ASK_US = 10000000,   /* after this much silence, ask whether anybody is there */
-	SILENCE_LOST_US = 60000000   /* and after this much, nobody is */
+	SILENCE_ASK_PART = 6         /* after this part of the silence that means the end, ask whether anybody is there */
 };
 
 struct stream {
@@ -49,16 +48,16 @@ static void send_status(struct stream *s, bool ask)
 static void on_timer(void *ctx)
 {
 	struct stream *s = ctx;
-	int64_t silent_us = loop_now_us() - s->heard_us;
+	int64_t silent_us = loop_now_us() - s->heard_us, limit_us = pgconn_silence_ms(s->conn) * INT64_C(1000);
 	if (s->ended)
 		return;
-	if (!s->paused && silent_us > SILENCE_LOST_US) {
+	if (!s->paused && silent_us > limit_us) {
 		struct err err;
-		err_set(&err, ERR_RETRY, "the server has been silent for %d s", SILENCE_LOST_US / 1000000);
+		err_set(&err, ERR_RETRY, "the server has been silent for %d s", pgconn_silence_ms(s->conn) / 1000);
 		end(s, &err);
 		return;
 	}
-	send_status(s, !s->paused && silent_us > SILENCE_ASK_US);
+	send_status(s, !s->paused && silent_us > limit_us / SILENCE_ASK_PART);
 	if (!s->ended)
 		loop_timer_set(s->timer, STATUS_US);
 }
