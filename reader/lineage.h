@@ -11,6 +11,10 @@
 #include "reader/catalog.h"
 #include "state/record.h"
 
+/* What is left to do when history is gone; takes the slot's name. */
+#define LINEAGE_START_OVER "start over with an empty --store directory, after dropping the slot on the server if it exists: " \
+                           "SELECT pg_drop_replication_slot('%s')"
+
 struct server_state {
 	uint64_t system_id;
 	uint32_t timeline;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/lineage.h"
+
 enum {
 	PASS_MESSAGES = 4096,        /* messages a turn of the loop, so that timers and the other socket get theirs */
 	STATUS_US = 1000000,         /* status at least this often, far below any sane wal_sender_timeout */
@@ -13,6 +15,7 @@ enum {
 
 struct stream {
 	struct pgconn *conn;
+	const char *slot;
 	struct stream_events events;
 	struct loop_timer *timer;
 	lsn_t durable, told;
@@ -109,6 +112,12 @@ static bool take_message(struct stream *s, struct slice bytes, struct err *err)
 	return true;
 }
 
+/* What the decoder refuses (a publication that is gone, at this point of history) it will refuse again. */
+static void refuse_history(const struct stream *s, struct err *err, const char *what)
+{
+	err_set(err, ERR_GAP, "%s, so the changes from here on cannot be had: " LINEAGE_START_OVER, what, s->slot);
+}
+
 /* The server ended the copy: its last words are a result. */
 static void take_ending(struct stream *s, int rc)
 {
@@ -118,9 +127,8 @@ static void take_ending(struct stream *s, int rc)
 		err_set(&err, ERR_RETRY, "the server ended the stream");
 	else
 		err_of_result(&err, s->conn, r);
-	/* What the decoder refuses (a publication that is gone, at this point of history) it will refuse again. */
 	if (err.kind == ERR_CONFIG)
-		err.kind = ERR_GAP;
+		refuse_history(s, &err, err.msg);
 	PQclear(r);
 	end(s, &err);
 }
@@ -132,6 +140,11 @@ static void on_input(void *ctx)
 	for (int i = 0; i < PASS_MESSAGES; i++) {
 		char *bytes = NULL;
 		int n = s->paused || s->ended ? 0 : PQgetCopyData(pgconn_pg(s->conn), &bytes, 1);
+		if (s->is_refused) {
+			PQfreemem(bytes);
+			end(s, &s->refused);
+			return;
+		}
 		if (n == 0) {
 			if (!s->ended)
 				s->events.dry(s->events.ctx);
@@ -142,10 +155,8 @@ static void on_input(void *ctx)
 			return;
 		}
 		struct err err;
-		bool good = !s->is_refused && take_message(s, (struct slice){(const uint8_t *)bytes, (size_t)n}, &err);
+		bool good = take_message(s, (struct slice){(const uint8_t *)bytes, (size_t)n}, &err);
 		PQfreemem(bytes);
-		if (s->is_refused)
-			err = s->refused;
 		if (!good) {
 			end(s, &err);
 			return;
@@ -170,8 +181,7 @@ static void on_notice(void *ctx, const PGresult *r)
 	const char *function = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION), *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 	if (function == NULL || strcmp(function, "LoadPublications") != 0)
 		return;
-	err_set(&s->refused, ERR_GAP, "the server drops our changes (%s): the publication is missing at this point of its history; "
-	        "start over with a new slot and an empty --store directory", text != NULL ? text : "no message");
+	refuse_history(s, &s->refused, text != NULL ? text : "the publication is missing");
 	s->is_refused = true;
 }
 
@@ -215,6 +225,7 @@ bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char
 	if (s == NULL)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	s->conn = c;
+	s->slot = slot;
 	s->events = *events;
 	s->durable = from;
 	s->heard_us = loop_now_us();
