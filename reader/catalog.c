@@ -446,7 +446,7 @@ bool catalog_read_shapes(struct pgconn *c, const char *publication, struct sourc
 		return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < t->n; i++)
 		oids[i] = t->v[i].oid;
-	char *sql = shape_sql(publication, oids, t->n);
+	char *sql = shape_sql((uint32_t)PQserverVersion(pgconn_pg(c)), publication, oids, t->n);
 	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
 	if (good)
 		take_shapes(r, t);

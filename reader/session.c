@@ -301,7 +301,7 @@ static void compare_shape(struct session *s, struct watched *w, const char *now)
 		break;
 	case SHAPE_OTHER:
 	case SHAPE_ALTERED: attach_again(s, w->source->display, "was altered"); break;
-	case SHAPE_REPUBLISHED: attach_again(s, w->source->display, "was out of the publication"); break;
+	case SHAPE_REPUBLISHED: attach_again(s, w->source->display, "may have been published otherwise for a while"); break;
 	}
 }
 
@@ -355,7 +355,7 @@ static void look(void *ctx)
 	uint32_t *oids = mem_alloc((s->nwatched + 1) * sizeof *oids);
 	for (size_t i = 0; i < s->nwatched; i++)
 		oids[i] = s->watched[i].source->oid;
-	char *sql = shape_sql(s->config->attach.publication, oids, s->nwatched);
+	char *sql = shape_sql(s->a.server_version, s->config->attach.publication, oids, s->nwatched);
 	s->looked_us = loop_now_us();
 	query_ask(s->query, sql, on_shapes, s);
 	free(sql);

@@ -62,20 +62,28 @@ enum shape_change shape_compare(const char *before, const char *now)
 	return SHAPE_STORAGE;
 }
 
+/*
+ * The publication's own row changes with the kinds of change that it has; the
+ * entry that makes a table part of it is of the table or, from version 15 on, of its schema.
+ */
 static const char shape_of_class[] =
-    "pg_catalog.concat_ws('/', coalesce((SELECT r.oid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p"
-    "  ON p.oid = r.prpubid WHERE r.prrelid = c.oid AND p.pubname = %s), 0), c.relfilenode,"
+    "pg_catalog.concat_ws('/', coalesce((SELECT p.oid || ':' || p.xmin || ':' || coalesce("
+    "   (SELECT r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),%s 0)"
+    "  FROM pg_catalog.pg_publication p WHERE p.pubname = %s), '0'), c.relfilenode,"
     " coalesce((SELECT pg_catalog.string_agg(a.attnum || ':' || a.xmin, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a"
     "  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), ''),"
     " c.relreplident::text || coalesce((SELECT pg_catalog.string_agg(i.indexrelid::text || i.indisreplident::int || i.indisprimary::int, ',' ORDER BY i.indexrelid)"
     "  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), ''),"
     " pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname))";
 
-char *shape_sql(const char *publication, const uint32_t *oids, size_t n)
+static const char entry_of_schema[] =
+    " (SELECT s.oid FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace),";
+
+char *shape_sql(uint32_t server_version, const char *publication, const uint32_t *oids, size_t n)
 {
 	struct buf b = {0};
 	char *name = quote_literal(publication), *shape = NULL, oid[16];
-	if (asprintf(&shape, shape_of_class, name) < 0)
+	if (asprintf(&shape, shape_of_class, server_version >= 150000 ? entry_of_schema : "", name) < 0)
 		abort();
 	static const char first[] = "SELECT c.oid, n.nspname, c.relname, CASE WHEN c.oid IN (0";
 	buf_put(&b, first, sizeof first - 1);

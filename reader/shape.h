@@ -8,7 +8,7 @@
  * table was out of the publication. So the catalog is asked: at every start, soon after the
  * server describes a table again, and every few seconds.
  *
- *     published / file node / attnum:xmin,... / key indexes / name
+ *     publication:xmin:entry / file node / attnum:xmin,... / key indexes / name
  *
  * Pure, but for the text of the question.
  */
@@ -23,7 +23,7 @@ enum shape_change {
 	SHAPE_STORAGE,    /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed */
 	SHAPE_OTHER,      /* names, keys, defaults: worth a look at the catalog, no row has changed */
 	SHAPE_ALTERED,    /* rows may read differently now without the log saying so: read them again */
-	SHAPE_REPUBLISHED /* it was out of the publication meanwhile: changes may be lost: read them again, with a sweep */
+	SHAPE_REPUBLISHED /* it was out of the publication meanwhile, or published otherwise: changes may be lost: read them again, with a sweep */
 };
 
 /* before "" (nothing known) compares as SHAPE_SAME. */
@@ -33,6 +33,6 @@ enum shape_change shape_compare(const char *before, const char *now);
  * The question for all tables that could be replicated: rows of (oid, schema, table, shape),
  * shape NULL for those not among oids. malloc'd text without parameters.
  */
-char *shape_sql(const char *publication, const uint32_t *oids, size_t n);
+char *shape_sql(uint32_t server_version, const char *publication, const uint32_t *oids, size_t n);
 
 #endif

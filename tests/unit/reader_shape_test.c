@@ -55,13 +55,15 @@ static void every_pair(void **state)
 static void question_names_the_tables(void **state)
 {
 	const uint32_t oids[] = {16384, 4294967295u};
-	char *sql = shape_sql("it's", oids, 2);
+	char *sql = shape_sql(140000, "it's", oids, 2);
 	(void)state;
 	assert_non_null(strstr(sql, "IN (0,16384,4294967295)"));
 	assert_non_null(strstr(sql, "'it''s'"));
+	assert_null(strstr(sql, "pg_publication_namespace"));
 	free(sql);
-	sql = shape_sql("p", NULL, 0);
+	sql = shape_sql(150000, "p", NULL, 0);
 	assert_non_null(strstr(sql, "IN (0)"));
+	assert_non_null(strstr(sql, "pg_publication_namespace"));
 	free(sql);
 }
 
