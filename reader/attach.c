@@ -197,7 +197,7 @@ static bool check_patterns(const struct name_patterns *patterns, const bool *hit
 static bool read_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
 {
 	bool *hit = calloc(names_pattern_count(config->tables) + 1, sizeof *hit);
-	bool good = hit != NULL && catalog_read_tables(a->sql, config->tables, hit, &a->tables, err) &&
+	bool good = hit != NULL && catalog_read_tables(a->sql, config->publication, config->tables, hit, &a->tables, err) &&
 	            check_patterns(config->tables, hit, stored, err);
 	free(hit);
 	return good;

@@ -70,7 +70,11 @@ static const char tables_sql[] =
     "   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
     " ORDER BY n.nspname, c.relname";
 
-/* Domains resolve to what they are made of: that decides encoding and JSON form. */
+/*
+ * Domains resolve to what they are made of: that decides encoding and JSON form.
+ * Generated columns are not in the stream, unless they are stored and, from
+ * version 18 on, the publication has them.
+ */
 static const char columns_sql[] =
     "WITH RECURSIVE base(oid, base_oid, typtype) AS ("
     "  SELECT t.oid, t.oid, t.typtype FROM pg_catalog.pg_type t"
@@ -81,7 +85,8 @@ static const char columns_sql[] =
     "    JOIN pg_catalog.pg_type t ON t.oid = d.typbasetype)"
     "SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, -1), b.base_oid, a.attnotnull"
     "  FROM pg_catalog.pg_attribute a JOIN base b ON b.oid = a.atttypid AND b.typtype <> 'd'"
-    " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
+    " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated = '' OR (a.attgenerated = 's'"
+    "   AND (SELECT pg_catalog.to_jsonb(p) ->> 'pubgencols' = 's' FROM pg_catalog.pg_publication p WHERE p.pubname = $2)))"
     " ORDER BY a.attnum";
 
 /*
@@ -154,17 +159,17 @@ static char *refuse_key(const struct source_table *t, char identity)
 }
 
 /* Fills in schema, or refusal. */
-static bool read_shape(struct pgconn *c, struct source_table *t, char identity, struct err *err)
+static bool read_shape(struct pgconn *c, const char *publication, struct source_table *t, char identity, struct err *err)
 {
 	char oid[16];
-	const char *params[] = {oid};
+	const char *params[] = {oid, publication};
 	PGresult *cols = NULL, *key = NULL;
 	bool good = false;
 	int attnums[KEY_COLUMNS_MAX];
 	struct columns map = {.n = 0};
 
 	snprintf(oid, sizeof oid, "%u", t->oid);
-	if (!pgconn_query(c, columns_sql, 1, params, &cols, err) || !pgconn_query(c, key_sql, 1, params, &key, err))
+	if (!pgconn_query(c, columns_sql, 2, params, &cols, err) || !pgconn_query(c, key_sql, 1, params, &key, err))
 		goto out;
 	for (; map.n < PQntuples(cols) && map.n < 1664; map.n++) {
 		map.attnum[map.n] = atoi(PQgetvalue(cols, map.n, 0));
@@ -181,7 +186,7 @@ out:
 	return good;
 }
 
-static bool add_table(struct pgconn *c, const PGresult *r, int row, struct source_tables *out, struct err *err)
+static bool add_table(struct pgconn *c, const char *publication, const PGresult *r, int row, struct source_tables *out, struct err *err)
 {
 	struct source_table *t = &out->v[out->n++];
 	char kind = PQgetvalue(r, row, 3)[0], identity = PQgetvalue(r, row, 4)[0], persistence = PQgetvalue(r, row, 5)[0];
@@ -197,7 +202,7 @@ static bool add_table(struct pgconn *c, const PGresult *r, int row, struct sourc
 	else if (persistence == 'u')
 		t->refusal = format("%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED", t->display);
 	else
-		return read_shape(c, t, identity, err);
+		return read_shape(c, publication, t, identity, err);
 	return true;
 }
 
@@ -213,7 +218,8 @@ static bool match(const struct name_patterns *patterns, const char *schema_name,
 	return any;
 }
 
-bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit, struct source_tables *out, struct err *err)
+bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns, bool *hit,
+                         struct source_tables *out, struct err *err)
 {
 	PGresult *r = NULL;
 	char *at = NULL;
@@ -227,7 +233,7 @@ bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns,
 	for (int row = 0; row < PQntuples(r); row++) {
 		if (!match(patterns, PQgetvalue(r, row, 1), PQgetvalue(r, row, 2), hit))
 			continue;
-		if (!add_table(c, r, row, out, err))
+		if (!add_table(c, publication, r, row, out, err))
 			goto out;
 	}
 	/* Read after the shapes: any DDL that they show has committed below this. */

@@ -32,9 +32,11 @@ struct source_tables {
 
 /*
  * Every ordinary and partitioned table that a pattern matches, refusals
- * included. hit[i] tells whether pattern i matched any.
+ * included. hit[i] tells whether pattern i matched any. The publication, which need not
+ * exist yet, decides about generated columns.
  */
-bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit, struct source_tables *out, struct err *err);
+bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns, bool *hit,
+                         struct source_tables *out, struct err *err);
 /* Fills in the shapes of tables that are not refused. After catalog_ensure_publication(). */
 bool catalog_read_shapes(struct pgconn *c, const char *publication, struct source_tables *t, struct err *err);
 void source_tables_free(struct source_tables *t); /* accepts zeroed memory */
