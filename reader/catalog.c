@@ -490,7 +490,9 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 		out->active_pid = atoi(PQgetvalue(r, 0, 3));
 		(void)lsn_parse(PQgetvalue(r, 0, 4), &out->confirmed_flush);
 		out->lost = *reason != '\0' || conflicting || strcmp(wal, "lost") == 0;
-		snprintf(out->why_lost, sizeof out->why_lost, "%s", *reason != '\0' ? reason : conflicting ? "conflict with recovery" : "required WAL was removed");
+		/* Version 16 calls every lost slot conflicting and has no reason yet. */
+		snprintf(out->why_lost, sizeof out->why_lost, "%s", *reason != '\0' ? reason : conflicting ? "required WAL or catalog rows were removed"
+		                                                                                     : "required WAL was removed");
 	}
 	PQclear(r);
 	return true;

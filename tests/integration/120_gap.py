@@ -1,9 +1,11 @@
 """History that is gone or is not ours: named, exit 3, and nothing is written."""
 
+import os
 import shutil
+import signal
 
 import harness
-from harness import EXIT_GAP, Server, Tidemark, check, place
+from harness import EXIT_GAP, Server, Tidemark, check, place, server_major, since, until
 
 
 def live_store(server, tm):
@@ -95,3 +97,50 @@ def test_slot_of_another_plugin():
         r = tm.run(timeout=30)
         check(r.code in (harness.EXIT_USAGE, EXIT_GAP), lambda: f"a physical slot: {r}")
         check("theirs" in r.err, lambda: f"the slot is not named: {r}")
+
+
+def lose_slot(server, slot):
+    """The log that the slot needs is removed; on a server with max_slot_wal_keep_size."""
+    server.sql("CREATE TABLE IF NOT EXISTS filler (v text); ALTER TABLE filler ALTER v SET STORAGE EXTERNAL")
+    def lost():
+        server.sql("INSERT INTO filler SELECT repeat(md5(g::text), 200) FROM generate_series(1, 4000) g")
+        server.sql("CHECKPOINT")
+        return server.value("SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s", slot) == "lost"
+    until("the slot is lost", lost)
+
+
+def test_slot_lost_while_stopped():
+    with Server(settings={"max_slot_wal_keep_size": "16MB", "max_wal_size": "48MB"}) as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        server.sql("UPDATE t SET v = 'missed' WHERE id = 1")
+        lose_slot(server, slot)
+        why = "wal_removed" if server_major() >= 17 else "required WAL"
+        tm.refuses(slot, f"invalidated ({why}")
+
+
+def test_slot_lost_while_running():
+    """A daemon that is stopped in its tracks until the server gives up on it."""
+    with Server(settings={"max_slot_wal_keep_size": "16MB", "max_wal_size": "48MB"}) as server, Tidemark(server, "public.t") as tm:
+        live_store(server, tm)
+        tm.start()
+        tm.wait_slot()
+        slot, = server.slots()
+        os.kill(tm.pid, signal.SIGSTOP)
+        server.sql("UPDATE t SET v = 'missed' WHERE id = 1")
+        lose_slot(server, slot)
+        os.kill(tm.pid, signal.SIGCONT)
+        code = tm.wait_exit()
+        tm.process = None
+        check(code == EXIT_GAP, lambda: f"expected exit {EXIT_GAP}, got {code}: {tm.log()[-500:]}")
+        check("invalidated" in tm.log().splitlines()[-1], lambda: f"not said: {tm.log()[-500:]}")
+
+
+@since(18)
+def test_slot_unused_for_too_long():
+    with Server(settings={"idle_replication_slot_timeout": "1s"}) as server, Tidemark(server, "public.t") as tm:
+        slot = live_store(server, tm)
+        def invalidated():
+            server.sql("CHECKPOINT")
+            return server.value("SELECT invalidation_reason FROM pg_replication_slots")
+        until("the slot is invalidated", invalidated, interval=0.5)
+        tm.refuses(slot, "invalidated (idle_timeout)")
