@@ -192,6 +192,7 @@ int main(int argc, char **argv)
 
 	conninfo_hide_args(argc, argv);
 	signal(SIGPIPE, SIG_IGN); /* a lost peer, be it a server or `| head`, comes back as EPIPE */
+	signal(SIGXFSZ, SIG_IGN); /* a file at the limit of its size comes back as EFBIG */
 	occupy_standard_fds();
 	if (words == NULL) abort();
 	code = argc > 0 ? run(argc - 1, words + 1, &err) : EXIT_USAGE;

@@ -51,10 +51,11 @@ static void unlink_in(const char *dir, const char *file)
 	free(path);
 }
 
+/* Nobody else knows of it, so it needs no lock file, which would be a SIGBUS on a full disk. */
 static int make_new(const char *path)
 {
 	MDB_env *env;
-	int rc = env_open(path, MDB_NOSUBDIR | MDB_NOTLS, STORE_MAP_SIZE, &env);
+	int rc = env_open(path, MDB_NOSUBDIR | MDB_NOTLS | MDB_NOLOCK, STORE_MAP_SIZE, &env);
 
 	if (rc != 0) return rc;
 	rc = put_all(env);
@@ -69,7 +70,6 @@ bool store_create(struct store *s, struct err *err)
 
 	unlink_in(s->dir, STORE_DATA_NEW); /* of a creation that was killed */
 	rc = make_new(from);
-	unlink_in(s->dir, STORE_DATA_NEW "-lock");
 	/* What a removed store's readers still hold open must not be taken for this one's. */
 	unlink_in(s->dir, STORE_LMDB_LOCK);
 	unlink_in(s->dir, STORE_UNSYNCED);

@@ -154,6 +154,32 @@ bool dir_check(struct store *s, bool *exists, struct err *err)
 	return dir_fail(s->dir, rc, err, "opening data.mdb");
 }
 
+/* ---- room for readers ---- */
+
+/* LMDB's table of readers: a header, then a cache line for each. */
+#define LMDB_LOCK_SIZE (4096 + STORE_READERS_MAX * 64)
+
+/*
+ * LMDB makes lock.mdb with holes and maps it: on a full disk, the first reader to
+ * write into one would be killed by SIGBUS. No other descriptor of it may be open in
+ * this process, since closing one ends all of the process's locks on the file.
+ */
+bool dir_reserve_readers(const struct store *s, struct err *err)
+{
+	char *path = dir_path(s->dir, STORE_LMDB_LOCK);
+	struct stat st;
+	int fd = -1, rc = 0;
+
+	if (stat(path, &st) != 0 || st.st_blocks * INT64_C(512) < LMDB_LOCK_SIZE) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0660);
+		if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, LMDB_LOCK_SIZE) != 0) rc = errno;
+		if (fd >= 0) close(fd);
+	}
+	free(path);
+	/* Where space cannot be reserved there is nothing to be done; what else is wrong, LMDB will find. */
+	return rc != ENOSPC || dir_fail(s->dir, rc, err, "making room for readers in lock.mdb");
+}
+
 /* ---- unsynced writes ---- */
 
 #define BOOT_ID_SIZE 40

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "state/store_impl.h"
 
@@ -11,7 +12,6 @@ static const struct advice {
 	enum err_kind kind;
 	const char *text; /* NULL: LMDB's own sentence is enough */
 } advices[] = {
-	{ENOSPC, ERR_DISK, "the disk is full: free some space; everything committed so far is intact"},
 	{EDQUOT, ERR_DISK,
 	 "the disk quota is used up: raise it or free some space; everything committed so far is intact"},
 	{EFBIG, ERR_DISK,
@@ -46,8 +46,23 @@ static const struct advice {
 	{EINVAL, ERR_BUG, NULL},
 };
 
+/* Little space left is not none: what was to be written may have needed more. */
+static bool disk_full(const char *dir, struct err *err, const char *doing)
+{
+	struct statvfs fs;
+	unsigned long long left = 0;
+
+	if (statvfs(dir, &fs) == 0) left = (unsigned long long)fs.f_bavail * fs.f_frsize / 1024;
+	return err_set(
+		err, ERR_DISK,
+		"store %s: %s: the disk is full: free some space (%llu KiB are left); everything committed so "
+		"far is intact",
+		dir, doing, left);
+}
+
 static bool fail(const char *dir, int rc, struct err *err, const char *doing)
 {
+	if (rc == ENOSPC) return disk_full(dir, err, doing);
 	for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
 		if (advices[i].code == rc)
 			return err_set(err, advices[i].kind, "store %s: %s: %s", dir, doing,

@@ -126,6 +126,8 @@ bool dir_sync(const char *dir, struct err *err);
 bool dir_lock(struct store *s, struct err *err);
 /* What the mode needs: *exists = false when there is no data.mdb. Sets s->why. */
 bool dir_check(struct store *s, bool *exists, struct err *err);
+/* Gives lock.mdb all the space it may need. Before LMDB opens it. */
+bool dir_reserve_readers(const struct store *s, struct err *err);
 /* ERR_CORRUPT if unsynced writes were cut by a power loss. *mine: there are some, of this boot. */
 bool dir_check_unsynced(struct store *s, bool *mine, struct err *err);
 /* *done = false: this machine cannot say which boot it is, so do not write unsynced. */
@@ -135,6 +137,10 @@ void dir_condemn_unsynced(struct store *s); /* syncing failed: what was written 
 
 /* store_create.c */
 bool store_create(struct store *s, struct err *err);
+
+/* store_txn.c */
+/* mdb_txn_commit(), with a write cut short told from an error of the disk: ENOSPC or EFBIG. */
+int store_commit_txn(struct store *s, MDB_txn *txn);
 
 /* store_open.c */
 /*

@@ -188,7 +188,7 @@ static bool map_env(struct store *s, struct err *err)
 	struct file_head head;
 	int rc;
 
-	if (!look_first(s, &head, err)) return false;
+	if (!look_first(s, &head, err) || !dir_reserve_readers(s, err)) return false;
 	rc = env_open(s->dir, s->mode == STORE_READ ? READ_FLAGS : WRITE_FLAGS, map_size_for(s, &head), &s->env);
 	if (rc == 0) return true;
 	s->env = NULL;
@@ -251,7 +251,7 @@ static int put_opened(struct store *s)
 	be64_put(us, (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
 	v = (MDB_val){sizeof us, us};
 	rc = mdb_put(txn, s->meta, &key, &v, 0);
-	if (rc == 0) return mdb_txn_commit(txn);
+	if (rc == 0) return store_commit_txn(s, txn);
 	mdb_txn_abort(txn);
 	return rc;
 }

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "state/store_impl.h"
@@ -180,12 +180,28 @@ static void end_read(struct store_txn *t)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* LMDB calls a short write EIO, and that is how a full disk shows itself first. */
-static bool disk_is_full(const struct store *s)
+static bool is_at_limit(const struct store *s)
 {
-	struct statvfs fs;
+	struct rlimit limit;
+	struct stat st;
+	int fd;
 
-	return statvfs(s->dir, &fs) == 0 && fs.f_bavail * fs.f_frsize < 65536;
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+		   mdb_env_get_fd(s->env, &fd) == 0 && fstat(fd, &st) == 0 && (rlim_t)st.st_size >= limit.rlim_cur;
+}
+
+/*
+ * A write that a full disk cuts short is how it shows itself first. LMDB calls
+ * that EIO too, but there was no error then for errno to tell.
+ */
+int store_commit_txn(struct store *s, MDB_txn *txn)
+{
+	int rc;
+
+	errno = 0;
+	rc = mdb_txn_commit(txn);
+	if (rc != EIO || errno != 0) return rc;
+	return is_at_limit(s) ? EFBIG : ENOSPC;
 }
 
 /*
@@ -195,7 +211,7 @@ static bool disk_is_full(const struct store *s)
 static bool commit_failed(struct store *s, int rc, struct err *err)
 {
 	if (rc == EIO) atomic_store(&s->must_reopen, true);
-	return store_fail(s, rc == EIO && disk_is_full(s) ? ENOSPC : rc, err, "committing");
+	return store_fail(s, rc, err, "committing");
 }
 
 static int commit_with_tables(struct store_txn *t)
@@ -204,7 +220,7 @@ static int commit_with_tables(struct store_txn *t)
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	rc = mdb_txn_commit(t->mdb);
+	rc = store_commit_txn(s, t->mdb);
 	if (rc == 0) handles_publish(s, t->made, t->nmade);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
@@ -219,7 +235,7 @@ bool store_commit(struct store_txn *t, struct err *err)
 		store_abort(t);
 		return true;
 	}
-	rc = t->nmade > 0 ? commit_with_tables(t) : mdb_txn_commit(t->mdb);
+	rc = t->nmade > 0 ? commit_with_tables(t) : store_commit_txn(s, t->mdb);
 	txn_free(t);
 	return rc == 0 || commit_failed(s, rc, err);
 }
