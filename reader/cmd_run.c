@@ -88,11 +88,14 @@ struct backoff {
 	int64_t down_since_us; /* 0: up */
 };
 
-/* False: give up, err says so. */
-static bool back_off(struct loop *l, struct backoff *b, bool streamed, long limit_s, bool limited, struct err *err)
+/*
+ * False: give up, err says so. A session that was over sooner than the pause before it would be (a disk that is
+ * still full, a transaction that the server cannot decode) is not worth a new beginning.
+ */
+static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, long limit_s, bool limited, struct err *err)
 {
 	int64_t now_us = loop_now_us();
-	if (streamed || b->down_since_us == 0) {
+	if (streamed_us > b->ms * INT64_C(1000) || b->down_since_us == 0) {
 		b->ms = BACKOFF_FIRST_MS;
 		b->down_since_us = now_us;
 	}
@@ -113,6 +116,7 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 	struct backoff b = {.ms = BACKOFF_FIRST_MS};
 	struct session_result result;
 	struct session_config now = *c;
+	int64_t began_us = loop_now_us();
 	now.attach.memory = memory;
 	while (!session_run(l, &now, &result, err)) {
 		if (!worth_retrying(err))
@@ -123,8 +127,9 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 			log_info("attaching again", KV_S("reason", err->msg), KV_END);
 			continue;
 		}
-		if (!back_off(l, &b, result.streamed, options_int(o, "retry-for"), options_is_set(o, "retry-for"), err))
+		if (!back_off(l, &b, result.streamed ? loop_now_us() - began_us : 0, options_int(o, "retry-for"), options_is_set(o, "retry-for"), err))
 			return false;
+		began_us = loop_now_us();
 	}
 	return true;
 }
