@@ -160,6 +160,14 @@ static struct slice keep(struct batch *b, const void *p, size_t n)
 
 /* ---- transactions ---- */
 
+/* Commits are delivered in order. What came out of it would be below positions that are taken already, and be lost. */
+static bool refuse_order(const struct changes *ch, lsn_t commit_lsn, struct err *err)
+{
+	char at[LSN_TEXT_SIZE], received[LSN_TEXT_SIZE];
+	return err_set(err, ERR_PROTOCOL, "a transaction that commits at %s came when everything below %s had been received",
+	               lsn_format(commit_lsn, at), lsn_format(ch->received, received));
+}
+
 static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	if (ch->tx.open)
@@ -169,20 +177,30 @@ static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *
 		ch->config.xid_near = xid;
 	lsn_t commit_lsn = m->u.begin.commit_lsn;
 	bool skip = commit_lsn.v < ch->config.checkpoint.v;
+	if (!skip && commit_lsn.v < ch->received.v)
+		return refuse_order(ch, commit_lsn, err);
 	if (!skip) {
-		/* Commits come in order: all below this one have been received. Windows that close now come before it. */
-		if (ch->received.v < commit_lsn.v)
-			ch->received = commit_lsn;
+		/* All below this one have been received. Windows that close now come before it. */
+		ch->received = commit_lsn;
 		copier_stream_begin(ch->copier, xid, commit_lsn);
 	}
 	ch->tx = (struct transaction){.open = true, .skip = skip, .xid = xid, .commit_lsn = commit_lsn};
 	return true;
 }
 
+static bool refuse_end(const struct changes *ch, lsn_t end_lsn, struct err *err)
+{
+	char at[LSN_TEXT_SIZE], end[LSN_TEXT_SIZE];
+	return err_set(err, ERR_PROTOCOL, "a transaction that commits at %s ends at %s", lsn_format(ch->tx.commit_lsn, at),
+	               lsn_format(end_lsn, end));
+}
+
 static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
 		return err_set(err, ERR_PROTOCOL, "a commit that belongs to no open transaction");
+	if (m->u.commit.end_lsn.v <= ch->tx.commit_lsn.v)
+		return refuse_end(ch, m->u.commit.end_lsn, err);
 	bool skip = ch->tx.skip;
 	if (!skip) {
 		struct op *op = batch_add(batch(ch), OP_COMMIT);
@@ -321,11 +339,11 @@ static bool same_key(const struct encoded_key *a, const struct encoded_key *b)
 static bool take_update(struct changes *ch, const struct table *t, const struct pgo_msg *m, struct err *err)
 {
 	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
-	if (!relation_key(&t->rel, &m->u.change.new_tuple, old, &ch->key, err))
+	if (!relation_key(&t->rel, &m->u.change.new_tuple, false, old, &ch->key, err))
 		return false;
 	if (old == NULL)
 		return add_upsert(ch, t, m, &ch->key, err);
-	if (!relation_key(&t->rel, old, &m->u.change.new_tuple, &ch->old_key, err))
+	if (!relation_key(&t->rel, old, m->u.change.old_kind == 'K', &m->u.change.new_tuple, &ch->old_key, err))
 		return false;
 	if (same_key(&ch->key, &ch->old_key))
 		return add_upsert(ch, t, m, &ch->key, err);
@@ -348,7 +366,7 @@ static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err 
 	if (m->kind == PGO_UPDATE)
 		return take_update(ch, t, m, err);
 	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
-	if (!relation_key(&t->rel, tuple, NULL, &ch->key, err))
+	if (!relation_key(&t->rel, tuple, false, NULL, &ch->key, err))
 		return false;
 	if (m->kind == PGO_INSERT)
 		return add_upsert(ch, t, m, NULL, err);

@@ -77,7 +77,7 @@ static bool check_width(const struct relation *r, const struct pgo_tuple *t, str
 	return true;
 }
 
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent, const struct pgo_tuple *other,
                   struct encoded_key *out, struct err *err)
 {
 	const struct schema *s = r->schema;
@@ -88,7 +88,8 @@ bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const
 	for (uint16_t k = 0; k < s->nkeys; k++) {
 		int wire = r->wire_of[s->key_columns[k]];
 		const struct pgo_cell *c = cell_at(tuple, wire);
-		if (c->kind != 't' && cell_at(other, wire) != NULL)
+		bool sent = c->kind == 't' || (c->kind == 'n' && !null_is_unsent);
+		if (!sent && cell_at(other, wire) != NULL)
 			c = cell_at(other, wire);
 		if (c->kind != 't')
 			return err_set(err, ERR_PROTOCOL, "table %s: a change without its key column %s", r->display,

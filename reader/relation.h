@@ -39,8 +39,12 @@ struct encoded_key {
 	struct buf full; /* the whole key, when long; owned: buf_finish */
 };
 
-/* The key that a tuple has; cells it does not carry are looked up in `other` (may be NULL). */
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+/*
+ * The key that a tuple has; cells it does not carry are looked up in `other`
+ * (may be NULL). Those are the unchanged ones, and with null_is_unsent (a 'K' tuple) the NULL ones: otherwise
+ * NULL in a key is ERR_PROTOCOL.
+ */
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent, const struct pgo_tuple *other,
                   struct encoded_key *out, struct err *err);
 
 /*

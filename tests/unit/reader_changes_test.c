@@ -1,0 +1,275 @@
+/* What a server says in an order, or with a key, that no server has, is refused where it arrives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "reader/changes.h"
+
+#define OID 16384
+
+struct fixture {
+	struct changes *changes;
+	struct copier *copier;
+	size_t commits, upserts;
+	struct buf message;
+	struct err err;
+};
+
+static void push(void *ctx, struct batch *b)
+{
+	struct fixture *f = ctx;
+
+	for (size_t i = 0; i < b->n; i++) {
+		f->commits += b->ops[i].kind == OP_COMMIT;
+		f->upserts += b->ops[i].kind == OP_UPSERT;
+	}
+	batch_destroy(b);
+}
+
+static void emit(void *ctx, struct batch *b)
+{
+	struct fixture *f = ctx;
+
+	changes_emit(f->changes, b);
+}
+
+static void described(void *ctx)
+{
+	(void)ctx;
+}
+
+/* Table t (id int4 primary key, a text), received up to 0/100. */
+static void setup(struct fixture *f)
+{
+	struct column columns[] = {
+		{.name = "id", .type_oid = 23, .typmod = -1, .type_name = "integer", .type_class = TYPE_INT},
+		{.name = "a", .type_oid = 25, .typmod = -1, .type_name = "text"}};
+	uint16_t key_columns[] = {0};
+	uint8_t key_kinds[] = {KEY_INT4};
+	const struct schema s = {.table_id = 1,
+							 .version = 1,
+							 .ncolumns = 2,
+							 .nkeys = 1,
+							 .columns = columns,
+							 .key_columns = key_columns,
+							 .key_kinds = key_kinds};
+	const struct table_record r = {.id = 1, .oid = OID, .schema_name = "public", .table_name = "t"};
+
+	*f = (struct fixture){0};
+	f->changes =
+		changes_create(&(struct changes_config){.epoch = 1, .checkpoint = LSN(0x100), .xid_near = XID(700)},
+					   (struct changes_sink){.ctx = f, .push = push, .described = described});
+	f->copier = copier_create(&(struct copier_config){.epoch = 1, .chunk_rows_max = 10, .next_run_id = 1},
+							  (struct copier_sink){.ctx = f, .emit = emit});
+	changes_set_copier(f->changes, f->copier);
+	changes_add_table(f->changes, &r, &s, LSN(0x100));
+}
+
+static void teardown(struct fixture *f)
+{
+	copier_destroy(f->copier);
+	changes_destroy(f->changes);
+	buf_finish(&f->message);
+}
+
+/* ---- messages ---- */
+
+static bool say(struct fixture *f)
+{
+	bool altered = false;
+	bool ok = changes_message(f->changes, (struct slice){f->message.p, f->message.n}, &altered, &f->err);
+
+	buf_reset(&f->message);
+	return ok;
+}
+
+static bool say_begin(struct fixture *f, uint64_t commit_lsn)
+{
+	buf_put_u8(&f->message, 'B');
+	buf_put_u64(&f->message, commit_lsn);
+	buf_put_u64(&f->message, 0);
+	buf_put_u32(&f->message, 701);
+	return say(f);
+}
+
+static bool say_commit(struct fixture *f, uint64_t commit_lsn, uint64_t end_lsn)
+{
+	buf_put_u8(&f->message, 'C');
+	buf_put_u8(&f->message, 0);
+	buf_put_u64(&f->message, commit_lsn);
+	buf_put_u64(&f->message, end_lsn);
+	buf_put_u64(&f->message, 0);
+	return say(f);
+}
+
+static void put_column(struct buf *m, uint8_t key, const char *name, uint32_t type_oid)
+{
+	buf_put_u8(m, key);
+	buf_put(m, name, strlen(name) + 1);
+	buf_put_u32(m, type_oid);
+	buf_put_u32(m, UINT32_MAX);
+}
+
+static bool say_relation(struct fixture *f)
+{
+	buf_put_u8(&f->message, 'R');
+	buf_put_u32(&f->message, OID);
+	buf_put(&f->message, "public\0t\0d", 10);
+	buf_put_u16(&f->message, 2);
+	put_column(&f->message, 1, "id", 23);
+	put_column(&f->message, 0, "a", 25);
+	return say(f);
+}
+
+/* NULL, "u" for unchanged, or a text. */
+static void put_cell(struct buf *m, const char *text)
+{
+	if (!text || strcmp(text, "u") == 0) {
+		buf_put_u8(m, text ? 'u' : 'n');
+		return;
+	}
+	buf_put_u8(m, 't');
+	buf_put_u32(m, (uint32_t)strlen(text));
+	buf_put(m, text, strlen(text));
+}
+
+static void put_tuple(struct buf *m, char letter, const char *id, const char *a)
+{
+	buf_put_u8(m, (uint8_t)letter);
+	buf_put_u16(m, 2);
+	put_cell(m, id);
+	put_cell(m, a);
+}
+
+static bool say_update(struct fixture *f, char old, const char *old_id, const char *old_a, const char *id)
+{
+	buf_put_u8(&f->message, 'U');
+	buf_put_u32(&f->message, OID);
+	put_tuple(&f->message, old, old_id, old_a);
+	put_tuple(&f->message, 'N', id, "new");
+	return say(f);
+}
+
+static void assert_refused(const struct fixture *f, bool ok, const char *part)
+{
+	assert_false(ok);
+	assert_int_equal(f->err.kind, ERR_PROTOCOL);
+	if (!strstr(f->err.msg, part)) fail_msg("\"%s\" is not in \"%s\"", part, f->err.msg);
+}
+
+/* ---- order ---- */
+
+static void transactions_in_order_are_taken(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x100)); /* where everything before has been received */
+	assert_true(say_commit(&f, 0x100, 0x130));
+	assert_true(say_begin(&f, 0x130));
+	assert_true(say_commit(&f, 0x130, 0x160));
+	changes_position(f.changes, LSN(0x200));
+	assert_true(say_begin(&f, 0x200));
+	assert_true(say_commit(&f, 0x200, 0x230));
+	changes_flush(f.changes);
+	assert_int_equal(f.commits, 3);
+	teardown(&f);
+}
+
+static void transactions_below_the_checkpoint_are_skipped(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x90));
+	assert_true(say_commit(&f, 0x90, 0xA0));
+	assert_true(say_begin(&f, 0x80));
+	assert_true(say_commit(&f, 0x80, 0x90));
+	changes_flush(f.changes);
+	assert_int_equal(f.commits, 0);
+	teardown(&f);
+}
+
+static void a_transaction_below_what_was_received_is_refused(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x100));
+	assert_true(say_commit(&f, 0x100, 0x130));
+	assert_refused(&f, say_begin(&f, 0x120), "0/120");
+	teardown(&f);
+
+	setup(&f);
+	changes_position(f.changes, LSN(0x200));
+	assert_refused(&f, say_begin(&f, 0x1FF), "0/200");
+	teardown(&f);
+}
+
+static void a_commit_that_ends_before_itself_is_refused(void **state)
+{
+	static const uint64_t ends[] = {0, 0x110, 0x120};
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		setup(&f);
+		assert_true(say_begin(&f, 0x120));
+		assert_refused(&f, say_commit(&f, 0x120, ends[i]), "0/120");
+		teardown(&f);
+	}
+}
+
+/* ---- keys ---- */
+
+static void a_key_that_is_not_sent_again_is_the_old_one(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x120) && say_relation(&f));
+	assert_true(say_update(&f, 'O', "1", "old", "u"));
+	assert_true(say_update(&f, 'K', "1", NULL, "2"));
+	assert_true(say_commit(&f, 0x120, 0x150));
+	changes_flush(f.changes);
+	assert_int_equal(f.upserts, 2);
+	teardown(&f);
+}
+
+static void null_in_a_key_is_refused(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x120) && say_relation(&f));
+	assert_refused(&f, say_update(&f, 'K', "1", NULL, NULL), "key column id");
+	assert_refused(&f, say_update(&f, 'O', "1", "old", NULL), "key column id");
+	assert_refused(&f, say_update(&f, 'O', NULL, "old", "1"), "key column id");
+	teardown(&f);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(transactions_in_order_are_taken),
+		TEST(transactions_below_the_checkpoint_are_skipped),
+		TEST(a_transaction_below_what_was_received_is_refused),
+		TEST(a_commit_that_ends_before_itself_is_refused),
+		TEST(a_key_that_is_not_sent_again_is_the_old_one),
+		TEST(null_in_a_key_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
