@@ -1,0 +1,405 @@
+#include "tests/sim/history.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/damage.h"
+#include "tests/sim/session.h"
+
+/* More than any history needs to settle. */
+#define SETTLE_STEPS 1000
+
+struct history {
+	struct world w;
+	struct session session;
+	struct store *store;
+	char store_dir[256], data_file[300], backup_file[300];
+	bool has_backup; /* the store as it was before its last commit */
+	struct judge backup_judge;
+};
+
+/* ---- files ---- */
+
+static void copy_file(const char *from, const char *to)
+{
+	static char bytes[1 << 16];
+	int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ssize_t n;
+
+	assert(in >= 0 && out >= 0);
+	while ((n = read(in, bytes, sizeof bytes)) > 0) {
+		ssize_t put = write(out, bytes, (size_t)n);
+
+		assert(put == n);
+	}
+	assert(n == 0);
+	close(in);
+	close(out);
+}
+
+static void remove_store(const struct history *h)
+{
+	static const char *const names[] = {"data.mdb", "lock.mdb", "tidemark.lock"};
+	char path[320];
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", h->store_dir, names[i]);
+		unlink(path);
+	}
+	unlink(h->backup_file);
+	rmdir(h->store_dir);
+}
+
+/* ---- starts and ends of the process ---- */
+
+static bool open_store(struct history *h)
+{
+	struct err err;
+
+	if (store_open(h->store_dir, STORE_WRITE_FAST, &h->store, &err)) return true;
+	h->store = NULL;
+	return trace_fail(&h->w.trace, "%s", err.msg);
+}
+
+static void start(struct history *h)
+{
+	if (h->store == NULL && !open_store(h)) return;
+	if (session_start(&h->session, &h->w, h->store)) h->has_backup = false;
+}
+
+static void kill_process(struct history *h)
+{
+	trace(&h->w.trace, "kill -9");
+	session_kill(&h->session);
+	store_close(h->store);
+	h->store = NULL;
+}
+
+/* The last commit is undone, unless it was synced. */
+static void lose_power(struct history *h)
+{
+	trace(&h->w.trace, "power loss%s", h->has_backup ? ", the last commit is undone" : "");
+	kill_process(h);
+	if (!h->has_backup) return;
+	copy_file(h->backup_file, h->data_file);
+	h->w.judge = h->backup_judge;
+	h->has_backup = false;
+}
+
+static void act_kill(struct history *h)
+{
+	kill_process(h);
+	start(h);
+}
+
+static void act_power(struct history *h)
+{
+	lose_power(h);
+	start(h);
+}
+
+/* The connection to the source is lost and made again. */
+static void act_reconnect(struct history *h)
+{
+	trace(&h->w.trace, "connection lost");
+	if (rng_chance(&h->w.rng, 70))
+		session_finish(&h->session);
+	else
+		session_kill(&h->session);
+	start(h);
+}
+
+static void act_server_crash(struct history *h)
+{
+	session_finish(&h->session);
+	source_crash(&h->w.source);
+	start(h);
+}
+
+static void act_damage(struct history *h)
+{
+	kill_process(h);
+	if (!open_store(h)) return;
+	damage_store(&h->w, h->store);
+	start(h);
+}
+
+/* ---- the other actions ---- */
+
+static void act_write(struct history *h)
+{
+	source_step(&h->w.source);
+}
+
+static void act_flush(struct history *h)
+{
+	source_flush(&h->w.source);
+	source_replay(&h->w.source);
+}
+
+static void act_stream(struct history *h)
+{
+	struct wal_message m;
+
+	for (int n = rng_range(&h->w.rng, 1, 6); n-- && walsender_next(&h->w.sender, &m);)
+		session_receive(&h->session, &m);
+}
+
+static void act_keepalive(struct history *h)
+{
+	struct wal_message m;
+
+	walsender_keepalive(&h->w.sender, &m);
+	session_receive(&h->session, &m);
+}
+
+/* The copier waits for the stream to pass H on a quiet server. */
+static void act_message(struct history *h)
+{
+	lsn_t high;
+
+	if (copier_waits_for(h->session.copier, &high)) source_emit_message(&h->w.source);
+}
+
+static void act_chunk(struct history *h)
+{
+	for (int n = rng_range(&h->w.rng, 1, 3); n--;)
+		session_chunk(&h->session);
+}
+
+static void act_chunk_fails(struct history *h)
+{
+	static const enum chunk_failure why[] = {CHUNK_LOST, CHUNK_TIMEOUT, CHUNK_SCHEMA};
+	struct session *s = &h->session;
+
+	if (s->sql.phase != SQL_IDLE) sql_fail(&s->sql, s->copier, why[rng_below(&h->w.rng, 3)], h->w.now_us);
+}
+
+static void act_push(struct history *h)
+{
+	session_push(&h->session);
+}
+
+static void act_apply(struct history *h)
+{
+	session_apply(&h->session);
+}
+
+static void commit(struct history *h)
+{
+	bool backup = rng_chance(&h->w.rng, 20);
+
+	if (applier_has_writes(h->session.applier)) h->has_backup = backup;
+	if (applier_has_writes(h->session.applier) && backup) {
+		copy_file(h->data_file, h->backup_file);
+		h->backup_judge = h->w.judge;
+	}
+	session_commit(&h->session);
+}
+
+static void act_commit(struct history *h)
+{
+	if (session_can_commit(&h->session)) commit(h);
+}
+
+static void act_acknowledge(struct history *h)
+{
+	if (rng_chance(&h->w.rng, 20)) {
+		session_sync(&h->session);
+		h->has_backup = false;
+	}
+	session_acknowledge(&h->session);
+}
+
+static void act_answer(struct history *h)
+{
+	session_answer(&h->session);
+}
+
+static void act_run(struct history *h)
+{
+	struct world *w = &h->w;
+	int t = (int)rng_below(&w->rng, (unsigned)w->source.ntables);
+	bool sweep;
+
+	if (!session_is_between(&h->session)) return;
+	if (!w->configured[t]) {
+		session_add_table(&h->session, t);
+		return;
+	}
+	sweep = w->judge.tables[t].mended_by || rng_chance(&w->rng, 60);
+	session_start_run(&h->session, t, RUN_RESNAPSHOT, sweep, "");
+}
+
+struct action {
+	void (*act)(struct history *h);
+	unsigned weight; /* of a thousand or so */
+	bool varies;     /* histories differ in how often it happens */
+};
+
+static const struct action actions[] = {
+	{act_write, 300, true},      {act_flush, 40, true},   {act_stream, 160, true},
+	{act_keepalive, 40, true},   {act_message, 15, true}, {act_chunk, 200, true},
+	{act_push, 60, true},        {act_apply, 140, true},  {act_commit, 70, true},
+	{act_acknowledge, 30, true}, {act_answer, 60, true},  {act_chunk_fails, 3, true},
+	{act_kill, 2, true},         {act_power, 2, true},    {act_reconnect, 2, true},
+	{act_server_crash, 2, true}, {act_damage, 4, true},   {act_run, 4, true},
+};
+#define ACTIONS (sizeof actions / sizeof *actions)
+
+static void random_step(struct history *h, const unsigned *weights, unsigned total)
+{
+	unsigned a = rng_below(&h->w.rng, total), i = 0;
+
+	while (a >= weights[i])
+		a -= weights[i++];
+	actions[i].act(h);
+	if (h->session.doomed) act_kill(h);
+	h->w.now_us += rng_range(&h->w.rng, 100, 20000);
+}
+
+static void random_steps(struct history *h, unsigned steps)
+{
+	static const unsigned scales[] = {1, 2, 4, 4, 4, 8, 16};
+	unsigned weights[ACTIONS], total = 0;
+
+	for (size_t i = 0; i < ACTIONS; i++) {
+		weights[i] = actions[i].weight * scales[rng_below(&h->w.rng, sizeof scales / sizeof *scales)];
+		total += weights[i];
+	}
+	for (unsigned i = 0; i < steps && !h->w.trace.failed; i++) {
+		h->w.trace.step = i + 1;
+		random_step(h, weights, total);
+	}
+}
+
+/* ---- the end ---- */
+
+static bool is_settled(const struct history *h)
+{
+	const struct world *w = &h->w;
+
+	if (w->source.nactive || !walsender_is_dry(&w->sender) || w->judge.runs_open) return false;
+	for (int t = 0; t < w->source.ntables; t++)
+		if (w->configured[t] && !w->judge.tables[t].live) return false;
+	return w->judge.checkpoint.v >= w->source.flush.v && !applier_is_open(h->session.applier);
+}
+
+static void settle_step(struct history *h)
+{
+	struct session *s = &h->session;
+	struct wal_message m;
+
+	if (!source_settle(&h->w.source) && walsender_is_dry(&h->w.sender)) act_message(h);
+	source_flush(&h->w.source);
+	h->w.source.replay = h->w.source.flush;
+	if (walsender_next(&h->w.sender, &m))
+		session_receive(s, &m);
+	else
+		act_keepalive(h);
+	session_chunk(s);
+	if (!s->in_transaction) session_push(s);
+	session_apply(s);
+	if (session_can_commit(s)) session_commit(s);
+	session_answer(s);
+	h->w.now_us += 50000;
+}
+
+static void settle(struct history *h)
+{
+	trace(&h->w.trace, "the writers stop");
+	for (unsigned i = 0; i < SETTLE_STEPS && !h->w.trace.failed; i++) {
+		if (is_settled(h)) return;
+		h->w.trace.step++;
+		settle_step(h);
+		if (h->session.doomed) act_kill(h);
+	}
+	trace_fail(&h->w.trace, "not settled after %d steps", SETTLE_STEPS);
+}
+
+/* ---- life ---- */
+
+static struct source_shape draw_shape(struct rng *r)
+{
+	static const unsigned tables[] = {1, 1, 1, 2, 2, 3};
+	static const unsigned often[] = {0, 10, 25, 60}, seldom[] = {0, 1, 2, 5};
+	static const unsigned truncates[] = {0, 2, 5, 12};
+
+	return (struct source_shape){
+		.ntables = (int)tables[rng_below(r, 6)],
+		.nkeys = rng_range(r, 3, SRC_KEYS_MAX),
+		.filter_percent = rng_chance(r, 40) ? 60 : 0,
+		.outage_percent = seldom[rng_below(r, 4)],
+		.delay_percent = often[rng_below(r, 4)],
+		.async_percent = often[rng_below(r, 3)],
+		.lazy_percent = often[rng_below(r, 4)],
+		.truncate_percent = truncates[rng_below(r, 4)],
+		.move_percent = often[rng_below(r, 4)],
+	};
+}
+
+static struct copier_config draw_copier(struct rng *r)
+{
+	return (struct copier_config){
+		.epoch = SESSION_EPOCH,
+		.chunk_rows_max = (uint32_t)rng_range(r, 1, 4),
+		.chunk_time_ms = 100,
+		.chunk_bytes = 1 << 20,
+		.buffer_bytes = 1 << 20,
+		.windows_max = (size_t)rng_range(r, 1, 4),
+	};
+}
+
+static void init(struct history *h, const struct history_options *o)
+{
+	struct world *w = &h->w;
+	struct source_shape shape;
+
+	memset(h, 0, sizeof *h);
+	w->rng.state = o->seed;
+	w->trace.verbose = o->verbose;
+	w->now_us = 1000000;
+	shape = draw_shape(&w->rng);
+	source_init(&w->source, &w->rng, &w->trace, &shape);
+	for (int t = 0; t < shape.ntables; t++) {
+		w->source.tables[t].published = LSN(UINT64_MAX);
+		layout_init(&w->layouts[t], t, &w->source.tables[t], &w->rng);
+		w->configured[t] = t == 0 || rng_chance(&w->rng, 70);
+		if (w->configured[t]) w->source.tables[t].published = LSN(0);
+	}
+	w->send_empty = rng_chance(&w->rng, 30);
+	w->replica_percent = rng_chance(&w->rng, 15) ? 100 : 0;
+	if (o->switching) w->replica_percent = 50;
+	w->late_high = rng_chance(&w->rng, 30);
+	w->copier_config = draw_copier(&w->rng);
+	judge_init(&w->judge);
+	snprintf(h->store_dir, sizeof h->store_dir, "%s/store", o->dir);
+	snprintf(h->data_file, sizeof h->data_file, "%s/data.mdb", h->store_dir);
+	snprintf(h->backup_file, sizeof h->backup_file, "%s/backup.mdb", o->dir);
+}
+
+void history_run(const struct history_options *o, struct history_result *out)
+{
+	struct history h;
+	unsigned steps;
+
+	init(&h, o);
+	steps = (unsigned)rng_range(&h.w.rng, 100, 900);
+	if (o->steps && o->steps < steps) steps = o->steps;
+	for (int n = rng_range(&h.w.rng, 0, 60); n--;)
+		source_step(&h.w.source);
+	start(&h);
+	random_steps(&h, steps);
+	if (!h.w.trace.failed) settle(&h);
+	session_kill(&h.session);
+	if (h.store) store_close(h.store);
+	out->bad = h.w.trace.failed;
+	out->steps = h.w.trace.failed && h.w.trace.step < steps ? h.w.trace.step : steps;
+	memcpy(out->fault, h.w.trace.fault, sizeof out->fault);
+	source_finish(&h.w.source);
+	remove_store(&h);
+}

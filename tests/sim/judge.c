@@ -1,0 +1,282 @@
+#include "tests/sim/judge.h"
+
+#include <stdlib.h>
+
+#include "tests/sim/trace.h"
+
+/* What a table holds, read in one transaction. */
+struct held {
+	const struct layout *layout;
+	struct table_record *rec;
+	bool present[JUDGE_KEYS];
+	struct layout_entry entries[JUDGE_KEYS];
+	uint64_t live, hidden, doubt, markers;
+};
+
+void judge_init(struct judge *j)
+{
+	*j = (struct judge){0};
+	for (int t = 0; t < SRC_TABLES_MAX; t++)
+		for (int k = 0; k < JUDGE_KEYS; k++)
+			judge_forget(j, t, k);
+}
+
+void judge_forget(struct judge *j, int table, int key)
+{
+	j->tables[table].keys[key] = (struct judge_key){.index = -1};
+}
+
+static bool is_visible(const struct held *h, int key)
+{
+	return h->present[key] && !(h->entries[key].flags & (ROW_DELETED | ROW_HIDDEN));
+}
+
+/* ---- reading ---- */
+
+static bool hold_entry(struct held *h, struct slice key, struct slice bytes, struct err *err)
+{
+	int k = layout_key_of(key);
+	struct layout_entry *e;
+
+	if (k < 0 || k >= JUDGE_KEYS) return err_set(err, ERR_CORRUPT, "a key that no table has");
+	e = &h->entries[k];
+	if (!layout_decode(h->layout, bytes, e, err)) return err_wrap(err, "%s[%d]", h->layout->name, k);
+	h->present[k] = true;
+	if (e->flags & ROW_DELETED)
+		h->markers++;
+	else if (e->flags & ROW_HIDDEN)
+		h->hidden++;
+	else
+		h->live++;
+	if (e->flags & ROW_DOUBT) h->doubt++;
+	if (!(e->flags & ROW_DELETED) && e->key != k)
+		return err_set(err, ERR_CORRUPT, "%s[%d] holds the row of key %d", h->layout->name, k, e->key);
+	return true;
+}
+
+static bool hold_rows(struct held *h, struct store_txn *txn, struct err *err)
+{
+	struct store_scan *scan = NULL;
+	struct slice key, bytes;
+	bool found = true, ok;
+
+	ok = store_scan_open(txn, h->rec->id, SPACE_ROWS, (struct slice){0}, &scan, err);
+	while (ok && (ok = store_scan_next(scan, &key, &bytes, &found, err)) && found)
+		ok = hold_entry(h, key, bytes, err);
+	store_scan_close(scan);
+	return ok;
+}
+
+/* The index of doubts names the entries in doubt and no others. */
+static bool check_doubts(const struct held *h, struct store_txn *txn, struct err *err)
+{
+	struct store_scan *scan = NULL;
+	struct slice key, bytes;
+	bool found = true, ok;
+	uint64_t n = 0;
+
+	ok = store_scan_open(txn, h->rec->id, SPACE_DOUBT, (struct slice){0}, &scan, err);
+	while (ok && (ok = store_scan_next(scan, &key, &bytes, &found, err)) && found) {
+		int k = layout_key_of(key);
+
+		n++;
+		if (k < 0 || k >= JUDGE_KEYS || !h->present[k] || !(h->entries[k].flags & ROW_DOUBT))
+			ok = err_set(err, ERR_CORRUPT, "%s[%d] is indexed as in doubt and is not", h->layout->name, k);
+	}
+	store_scan_close(scan);
+	if (ok && n != h->doubt)
+		return err_set(err, ERR_CORRUPT, "%s: not every doubt is indexed", h->layout->name);
+	return ok;
+}
+
+static bool check_counters(const struct held *h, struct err *err)
+{
+	const struct table_record *r = h->rec;
+
+	if (r->live == h->live && r->hidden == h->hidden && r->doubt == h->doubt && r->markers == h->markers)
+		return true;
+	return err_set(
+		err, ERR_CORRUPT, "%s counts %lu live %lu hidden %lu in doubt %lu markers, has %lu %lu %lu %lu",
+		h->layout->name, r->live, r->hidden, r->doubt, r->markers, h->live, h->hidden, h->doubt, h->markers);
+}
+
+/* ---- judging ---- */
+
+/* The version is one that was committed below the checkpoint, and not older than what was shown before. */
+static bool check_version(struct judge *j, const struct source *s, const struct held *h, int key)
+{
+	int t = h->layout->table;
+	const struct layout_entry *e = &h->entries[key];
+	struct judge_key *seen = &j->tables[t].keys[key];
+	const struct src_chain *chain = &s->tables[t].chains[key];
+	int index = key < s->tables[t].nkeys ? source_find_version(s, t, key, e->row.version) : -1;
+	const struct src_tx *tx;
+
+	if (index < 0)
+		return trace_fail(s->trace, "%s[%d] shows v%u, which that key never had", h->layout->name, key,
+						  e->row.version);
+	tx = chain->v[index].tx;
+	if (tx && (tx->commit_lsn.v == 0 || tx->commit_lsn.v >= j->checkpoint.v))
+		return trace_fail(s->trace, "%s[%d] shows v%u, committed at %lu, at checkpoint %lu", h->layout->name,
+						  key, e->row.version, tx->commit_lsn.v, j->checkpoint.v);
+	if (index < seen->index)
+		return trace_fail(s->trace, "%s[%d] goes back to v%u after v%u", h->layout->name, key, e->row.version,
+						  chain->v[seen->index].row.version);
+	if (index == seen->index && seen->gone)
+		return trace_fail(s->trace, "%s[%d] v%u comes back after it was gone", h->layout->name, key,
+						  e->row.version);
+	if (e->pos.ordinal && (tx == NULL || tx->commit_lsn.v != e->pos.lsn.v))
+		return trace_fail(s->trace, "%s[%d] v%u has position %lu of another transaction", h->layout->name,
+						  key, e->row.version, e->pos.lsn.v);
+	seen->index = index;
+	seen->gone = false;
+	return true;
+}
+
+static bool check_values(const struct source *s, const struct held *h, int key)
+{
+	int t = h->layout->table;
+	const struct layout_entry *e = &h->entries[key];
+	int index = source_find_version(s, t, key, e->row.version);
+	struct src_row truth = s->tables[t].chains[key].v[index].row;
+
+	if (e->other_doubt)
+		return trace_fail(s->trace, "%s[%d] doubts a column that is always sent", h->layout->name, key);
+	for (int i = 0; i < h->layout->nwide; i++)
+		if (!e->doubt[i] && e->row.wide[i] != truth.wide[i])
+			return trace_fail(s->trace, "%s[%d] v%u shows wide value %u as certain, it is %u",
+							  h->layout->name, key, e->row.version, e->row.wide[i], truth.wide[i]);
+	return true;
+}
+
+/* A row that was visible and has only been updated since stays visible. */
+static bool check_hidden(const struct judge *j, const struct source *s, const struct held *h, int key)
+{
+	int t = h->layout->table;
+	const struct judge_key *seen = &j->tables[t].keys[key];
+	const struct src_chain *chain = &s->tables[t].chains[key];
+	int index = source_find_version(s, t, key, h->entries[key].row.version);
+
+	if (seen->index < 0 || seen->gone) return true;
+	for (int i = seen->index; i <= index; i++)
+		if (!source_publishes(&s->tables[t], chain->v[i].row)) return true;
+	return trace_fail(s->trace, "%s[%d] was visible as v%u and is hidden as v%u", h->layout->name, key,
+					  chain->v[seen->index].row.version, h->entries[key].row.version);
+}
+
+static bool check_key(struct judge *j, const struct source *s, const struct held *h, int key)
+{
+	int t = h->layout->table;
+	const struct layout_entry *e = &h->entries[key];
+	bool row = h->present[key] && !(e->flags & ROW_DELETED);
+
+	if (row && e->row.version >= GHOST_VERSION && j->tables[t].mended_by) return true;
+	if (row && (e->flags & ROW_HIDDEN) && key < s->tables[t].nkeys && !check_hidden(j, s, h, key))
+		return false;
+	if (is_visible(h, key)) return check_version(j, s, h, key) && check_values(s, h, key);
+	j->tables[t].keys[key].gone = true;
+	return true;
+}
+
+static bool same_row(const struct layout *l, struct src_row a, struct src_row b)
+{
+	for (int i = 0; i < l->nwide; i++)
+		if (a.wide[i] != b.wide[i]) return false;
+	return a.version == b.version;
+}
+
+static bool check_exact(const struct judge *j, const struct source *s, const struct held *h)
+{
+	int t = h->layout->table;
+
+	for (int k = 0; k < JUDGE_KEYS; k++) {
+		struct src_row want = {0}, have = {0};
+
+		if (k < s->tables[t].nkeys) want = source_read_at(s, j->checkpoint, t, k);
+		if (is_visible(h, k)) have = h->entries[k].row;
+		if (!same_row(h->layout, want, have))
+			return trace_fail(s->trace, "%s is live at %lu, [%d] has v%u w%u,%u, the source v%u w%u,%u",
+							  h->layout->name, j->checkpoint.v, k, have.version, have.wide[0], have.wide[1],
+							  want.version, want.wide[0], want.wide[1]);
+	}
+	return true;
+}
+
+static bool look_table(struct judge *j, const struct source *s, const struct layout *l,
+					   struct table_record *rec, struct store_txn *txn, struct err *err)
+{
+	struct held *h = calloc(1, sizeof *h);
+	struct judge_table *seen = &j->tables[l->table];
+	bool ok;
+
+	if (h == NULL) return err_set(err, ERR_NOMEM, "out of memory");
+	h->layout = l;
+	h->rec = rec;
+	ok = hold_rows(h, txn, err) && check_doubts(h, txn, err) && check_counters(h, err);
+	for (int k = 0; ok && k < JUDGE_KEYS && !s->trace->failed; k++)
+		check_key(j, s, h, k);
+	seen->live = table_record_is_live(rec) && !seen->mended_by;
+	if (ok && seen->live && !s->trace->failed) check_exact(j, s, h);
+	free(h);
+	return ok;
+}
+
+/* ---- runs ---- */
+
+static bool look_runs(struct judge *j, const struct source *s, struct store_txn *txn, struct err *err)
+{
+	struct run_record *runs;
+	size_t n;
+
+	if (!store_list_runs(txn, &runs, &n, err)) return false;
+	j->runs_open = false;
+	for (size_t i = 0; i < n; i++) {
+		int t = (int)runs[i].table_id - 1;
+
+		j->runs_open |= run_record_is_open(&runs[i]);
+		if (t >= 0 && t < s->ntables && runs[i].state == RUN_DONE && j->tables[t].mended_by &&
+			runs[i].id >= j->tables[t].mended_by)
+			j->tables[t].mended_by = 0;
+		run_record_free(&runs[i]);
+	}
+	free(runs);
+	return true;
+}
+
+static bool look_tables(struct judge *j, const struct source *s, const struct layout *layouts,
+						struct store_txn *txn, struct err *err)
+{
+	struct table_record *tables;
+	bool ok = true;
+	size_t n;
+
+	if (!store_list_tables(txn, &tables, &n, err)) return false;
+	for (size_t i = 0; i < n; i++) {
+		if (ok && !s->trace->failed) ok = look_table(j, s, &layouts[tables[i].id - 1], &tables[i], txn, err);
+		table_record_free(&tables[i]);
+	}
+	free(tables);
+	return ok;
+}
+
+static bool look(struct judge *j, const struct source *s, const struct layout *layouts, struct store_txn *txn,
+				 struct err *err)
+{
+	struct checkpoint ck;
+	bool found;
+
+	if (!store_get_checkpoint(txn, &ck, &found, err)) return false;
+	j->checkpoint = found ? ck.lsn : LSN(0);
+	return look_runs(j, s, txn, err) && look_tables(j, s, layouts, txn, err);
+}
+
+bool judge_look(struct judge *j, const struct source *s, const struct layout *layouts, struct store *store)
+{
+	struct store_txn *txn = NULL;
+	struct err err;
+	bool ok = store_begin_read(store, &txn, &err) && look(j, s, layouts, txn, &err);
+
+	store_abort(txn);
+	if (!ok) trace_fail(s->trace, "%s", err.msg);
+	return !s->trace->failed;
+}

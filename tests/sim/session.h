@@ -1,0 +1,80 @@
+/*
+ * tests/sim/session.h - the product's loop and worker as the simulator plays
+ * them: stream messages become operations, batches wait in a queue, commits
+ * come when chance says so, answers arrive late.
+ *
+ * A session lives from a start of the product to its end, by whatever cause.
+ * It learns everything it knows from the store.
+ */
+#ifndef SIM_SESSION_H
+#define SIM_SESSION_H
+
+#include "apply/applier.h"
+#include "snapshot/copier.h"
+#include "tests/sim/judge.h"
+#include "tests/sim/layout.h"
+#include "tests/sim/sql.h"
+#include "tests/sim/walsender.h"
+
+#define SESSION_EPOCH 1
+
+/* What outlives a session; the history owns it. */
+struct world {
+	struct rng rng;
+	struct trace trace;
+	struct source source;
+	struct walsender sender;
+	struct layout layouts[SRC_TABLES_MAX];
+	bool configured[SRC_TABLES_MAX]; /* the user wants the table */
+	bool send_empty;
+	unsigned replica_percent; /* sessions that read chunks from a replica */
+	bool replica_used;        /* some session has */
+	bool late_high;           /* windows may close in another order than they were asked for */
+	struct judge judge;
+	int64_t now_us;
+	struct copier_config copier_config;
+};
+
+struct session {
+	struct world *w;
+	struct store *store;
+	struct applier *applier;
+	struct copier *copier;
+	struct sql sql;
+	struct batch *held; /* operations not pushed yet */
+	struct batch *queue, **queue_end;
+	struct answer *answers, **answers_end;
+	xid_t first_xid;  /* the next one when the session began */
+	lsn_t skip_below; /* transactions committed below are in the store */
+	lsn_t received;   /* every commit below has been received */
+	lsn_t stored;     /* the position that the operations so far will leave in the store */
+	lsn_t committed, durable;
+	bool in_transaction, skipping, changed;
+	uint64_t ordinal;
+	bool doomed; /* a mutant wants the process killed here */
+};
+
+/* Starts on an open store, which stays the caller's. Faults go to the trace. */
+bool session_start(struct session *s, struct world *w, struct store *store);
+/* Everything in memory is gone. Accepts zeroed memory. */
+void session_kill(struct session *s);
+/* As a disconnected product does: applies and commits what it can, then ends. */
+void session_finish(struct session *s);
+
+/* One message of the stream. */
+void session_receive(struct session *s, const struct wal_message *m);
+void session_push(struct session *s);  /* what is held goes into the queue */
+bool session_apply(struct session *s); /* one batch of it; false: empty */
+bool session_can_commit(const struct session *s);
+void session_commit(struct session *s); /* and the judge looks */
+void session_sync(struct session *s);   /* what is committed becomes durable */
+void session_acknowledge(struct session *s);
+bool session_answer(struct session *s); /* one answer reaches the copier; false: none */
+/* A step of the open chunk, or asks for one; false: nothing to ask. */
+bool session_chunk(struct session *s);
+/* Only between source transactions. */
+void session_start_run(struct session *s, int table, enum run_kind kind, bool sweep, const char *gate);
+void session_add_table(struct session *s, int table);
+bool session_is_between(const struct session *s);
+
+#endif
