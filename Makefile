@@ -5,6 +5,7 @@
 #   make demo       watch it work against a throwaway PostgreSQL
 #   make unit       unit tests only; make integration ONLY="010 keys": some tests on real servers
 #   make asan tsan  unit tests under sanitizers
+#   make faults     kills, power losses, full disks and dead connections, on real servers; FAULT_SECONDS, SEED
 #   make fmt fmt-check install uninstall clean
 #   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov, PREFIX, DESTDIR
 
@@ -100,12 +101,26 @@ cli: all $(B)/cli/make_store
 integration: all
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/integration/run.py $(ONLY)
 
+# Faults on real servers and real disks: kills, power losses, full disks, dead connections.
+FAULT_HELPERS := $(B)/faults/preload.so $(B)/faults/look
+.PHONY: faults
+$(B)/faults/preload.so: tests/faults/preload.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O2 -g -shared -fPIC -o $@ $< -ldl
+$(B)/faults/look: $(B)/obj/tests/faults/look.o $(LIBS.state)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.state)
+faults:
+	$(Q)tests/setup faults
+	$(Q)$(MAKE) --no-print-directory all $(FAULT_HELPERS)
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) FAULTS=$(abspath $(B)/faults) tests/integration/run.py --suite tests/faults $(ONLY)
+
 asan tsan:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ unit
 
 # ---- the tree ----
 
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults))
 fmt:
 	clang-format-14 -i $(C_FILES)
 fmt-check:

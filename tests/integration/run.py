@@ -5,6 +5,7 @@ few at a time.
     tests/integration/run.py                  all
     tests/integration/run.py 060 keys         topics and tests whose name has one of the words
     tests/integration/run.py -j 1 ...         one topic at a time
+    tests/integration/run.py --suite DIR ...  the topics of another directory
 
 A test's time limit is 120 s, or the `limit` that @harness.timeout gives it. The last line counts tests.
 """
@@ -24,6 +25,7 @@ import traceback
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+suite = HERE
 
 import harness  # noqa: E402
 
@@ -34,8 +36,16 @@ class OutOfTime(BaseException):
     """Not an Exception: no test may take it for one of its own."""
 
 
+def use_suite(directory):
+    """Its own modules come before ours."""
+    global suite
+    suite = os.path.abspath(directory)
+    if suite != HERE:
+        sys.path.insert(0, suite)
+
+
 def load(topic):
-    spec = importlib.util.spec_from_file_location("topic_" + topic, os.path.join(HERE, topic + ".py"))
+    spec = importlib.util.spec_from_file_location("topic_" + topic, os.path.join(suite, topic + ".py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -47,7 +57,7 @@ def tests_of(module):
 
 
 def topics():
-    return sorted(n[:-3] for n in os.listdir(HERE) if n.endswith(".py") and n[0].isdigit())
+    return sorted(n[:-3] for n in os.listdir(suite) if n.endswith(".py") and n[0].isdigit())
 
 
 def limit_of(function):
@@ -86,7 +96,7 @@ def run_one(topic, name, function):
         verdict = f"not finished after {limit_of(function)} s\n{traceback.format_exc()}"
     except harness.Failure as e:
         where = traceback.extract_tb(e.__traceback__)
-        lines = [f"{os.path.basename(f.filename)}:{f.lineno}" for f in where if f.filename.startswith(HERE)]
+        lines = [f"{os.path.basename(f.filename)}:{f.lineno}" for f in where if f.filename.startswith((HERE, suite))]
         verdict = f"{e}\n  at {' > '.join(lines[1:])}"
     except Exception:
         verdict = traceback.format_exc()
@@ -135,7 +145,7 @@ class Child:
         self.deadline = time.monotonic() + sum(limit_of(f) for _, f in tests) + 60
         self.path = os.path.join(log_dir, topic)
         self.out = open(self.path, "wb")
-        argv = [sys.executable, "-u", os.path.abspath(__file__), "--topic", topic, *self.names]
+        argv = [sys.executable, "-u", os.path.abspath(__file__), "--suite", suite, "--topic", topic, *self.names]
         self.process = subprocess.Popen(argv, stdout=self.out, stderr=subprocess.STDOUT, start_new_session=True)
         self.shown = 0
         self.finished = {}
@@ -197,8 +207,10 @@ def main():
     p.add_argument("pattern", nargs="*")
     p.add_argument("-j", type=int, default=2, help="topics at a time (2)")
     p.add_argument("-l", "--list", action="store_true", help="list the tests")
+    p.add_argument("--suite", default=HERE, help="directory of the topics")
     p.add_argument("--topic", help=argparse.SUPPRESS)
     o = p.parse_args()
+    use_suite(o.suite)
     if o.topic:
         return run_topic(o.topic, o.pattern)
     chosen = select(o.pattern)
@@ -232,7 +244,7 @@ def main():
         for child in running:
             child.end()
         shutil.rmtree(log_dir, ignore_errors=True)
-    print(f"integration: {passed} passed, {failed} failed")
+    print(f"{os.path.basename(suite)}: {passed} passed, {failed} failed")
     return 0 if failed == 0 and passed > 0 else 1
 
 
