@@ -154,6 +154,48 @@ bool dir_check(struct store *s, bool *exists, struct err *err)
 	return dir_fail(s->dir, rc, err, "opening data.mdb");
 }
 
+/* ---- removed or replaced ---- */
+
+static const char *const file_names[FILES] = {
+	[FILE_DATA] = STORE_DATA, [FILE_LMDB_LOCK] = STORE_LMDB_LOCK, [FILE_LOCK] = STORE_LOCK};
+
+/* 0 or an errno. */
+static int identify(const struct store *s, const char *file, struct file_id *out)
+{
+	char *path = dir_path(s->dir, file);
+	struct stat st;
+	int rc = stat(path, &st) == 0 ? 0 : errno;
+
+	free(path);
+	if (rc == 0) *out = (struct file_id){st.st_dev, st.st_ino};
+	return rc;
+}
+
+void dir_identify(struct store *s)
+{
+	for (size_t i = 0; i < FILES; i++)
+		if (identify(s, file_names[i], &s->files[i]) != 0) s->files[i] = (struct file_id){0};
+}
+
+/* Whoever may not look any more has no reason to complain. */
+bool dir_is_unchanged(const struct store *s, struct err *err)
+{
+	for (size_t i = 0; i < FILES; i++) {
+		struct file_id now = {0};
+		int rc = identify(s, file_names[i], &now);
+
+		if (rc != 0 && rc != ENOENT && rc != ENOTDIR) continue;
+		if (now.dev != s->files[i].dev || now.ino != s->files[i].ino)
+			return err_set(
+				err, ERR_CORRUPT,
+				"store %s: %s was %s while it was in use, so nothing more is written: start again, "
+				"with the old directory in its place if it was moved; in an empty one everything is "
+				"copied anew",
+				s->dir, file_names[i], rc != 0 ? "removed" : "replaced");
+	}
+	return true;
+}
+
 /* ---- room for readers ---- */
 
 /* LMDB's table of readers: a header, then a cache line for each. */

@@ -21,6 +21,7 @@
 #include <lmdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "state/store.h"
 
@@ -70,8 +71,17 @@ struct handles {
 	size_t names; /* databases in the environment when all were opened last */
 };
 
+/* Which file a name stood for when the environment was opened. */
+struct file_id {
+	dev_t dev;
+	ino_t ino;
+};
+
+enum { FILE_DATA, FILE_LMDB_LOCK, FILE_LOCK, FILES };
+
 struct store {
 	char *dir;
+	struct file_id files[FILES]; /* of a writer */
 	enum store_mode mode;
 	uint8_t id[STORE_ID_SIZE];
 	int lock_fd;        /* of STORE_LOCK; -1 when reading */
@@ -126,6 +136,13 @@ bool dir_sync(const char *dir, struct err *err);
 bool dir_lock(struct store *s, struct err *err);
 /* What the mode needs: *exists = false when there is no data.mdb. Sets s->why. */
 bool dir_check(struct store *s, bool *exists, struct err *err);
+/* Remembers which files the directory has. */
+void dir_identify(struct store *s);
+/*
+ * ERR_CORRUPT when one of them is gone or another is in its place: what is written then is lost, readers
+ * and a second daemon do not know of us.
+ */
+bool dir_is_unchanged(const struct store *s, struct err *err);
 /* Gives lock.mdb all the space it may need. Before LMDB opens it. */
 bool dir_reserve_readers(const struct store *s, struct err *err);
 /* ERR_CORRUPT if unsynced writes were cut by a power loss. *mine: there are some, of this boot. */

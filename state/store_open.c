@@ -346,8 +346,9 @@ static bool open_write(struct store *s, struct err *err)
 	if (!dir_lock(s, err) || !dir_check(s, &exists, err)) return false;
 	if (exists ? !dir_check_unsynced(s, &unsynced, err) : !store_create(s, err)) return false;
 	cursors_init(s);
-	return map_env(s, err) && take_over(s, err) && open_handles(s, err) &&
-		   begin_writing(s, !exists, unsynced, err);
+	if (!map_env(s, err)) return false;
+	dir_identify(s);
+	return take_over(s, err) && open_handles(s, err) && begin_writing(s, !exists, unsynced, err);
 }
 
 bool store_open_why(const char *dir, enum store_mode mode, struct store **out, enum store_why *why,

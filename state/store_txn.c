@@ -94,6 +94,7 @@ static bool writer_enter(struct store *s, struct err *err)
 {
 	bool ok;
 
+	if (!dir_is_unchanged(s, err)) return false;
 	pthread_mutex_lock(&s->lock);
 	ok = (s->env && !atomic_load(&s->must_reopen)) || open_again(s, err);
 	if (ok) atomic_fetch_add(&s->active, 1);

@@ -438,11 +438,34 @@ static void another_store_in_its_place_is_noticed(void **state)
 	assert_int_equal(rename(p->dir, moved), 0);
 	assert_int_equal(rename(other, p->dir), 0);
 	REFUSED(store_begin_read(s, &t, &err), ERR_CORRUPT, "was replaced by another one");
-	REFUSED(store_begin_write(s, &t, &err), ERR_CORRUPT, "was replaced by another one");
+	REFUSED(store_begin_write(s, &t, &err), ERR_CORRUPT, "data.mdb was replaced");
 	snprintf(command, sizeof command, "rm -rf %s && mv %s %s", p->dir, moved, p->dir);
 	assert_int_equal(system(command), 0);
 	assert_true(store_row_is(s, 1, "a", "1"));
 	store_close(s);
+}
+
+/* Whatever of it is gone: what was written then would be lost, or be seen by nobody, or by two. */
+static void a_removed_file_takes_no_more_writes(void **state)
+{
+	static const char *const files[] = {"data.mdb", "lock.mdb", "tidemark.lock"};
+	struct place *p = *state;
+	struct store_txn *t;
+	struct store *s;
+	struct err err = {0};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		char part[60];
+
+		s = store_with_tables(p->dir, 1);
+		snprintf(part, sizeof part, "%s was removed while it was in use", files[i]);
+		assert_int_equal(unlink(place_file(p, files[i])), 0);
+		REFUSED(store_begin_write(s, &t, &err), ERR_CORRUPT, part);
+		REFUSED(store_sync(s, &err), ERR_CORRUPT, part);
+		assert_true(store_row_is(s, 1, "a", "1"));
+		store_close(s);
+		unlink(place_file(p, "data.mdb"));
+	}
 }
 
 /* ---- the first copy ---- */
@@ -592,6 +615,7 @@ int main(void)
 		STORE_TEST(opening_again_makes_durable_what_was_shown),
 		STORE_TEST(a_store_that_cannot_be_opened_again_can_be_later),
 		STORE_TEST(another_store_in_its_place_is_noticed),
+		STORE_TEST(a_removed_file_takes_no_more_writes),
 		STORE_TEST(a_first_copy_that_cannot_be_synced_has_to_start_over),
 		STORE_TEST(a_first_copy_syncs_nothing),
 		STORE_TEST(a_creation_can_be_killed_anywhere),
