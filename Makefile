@@ -3,11 +3,12 @@
 #   make            build/tidemark and build/libtidemark.a
 #   make test       everything that runs in minutes, on servers it starts itself
 #   make demo       watch it work against a throwaway PostgreSQL
+#   make sim sim-mutants  histories of a simulated database; SIM_SECONDS, SEED
 #   make unit       unit tests only; make integration ONLY="010 keys": some tests on real servers
 #   make asan tsan  unit tests under sanitizers
 #   make faults     kills, power losses, full disks and dead connections, on real servers; FAULT_SECONDS, SEED
 #   make fmt fmt-check install uninstall clean
-#   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov, PREFIX, DESTDIR
+#   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov|fuzz, PREFIX, DESTDIR
 
 FLAVOUR ?= release
 B := build$(if $(filter-out release,$(FLAVOUR)),/$(FLAVOUR))
@@ -21,6 +22,8 @@ OPT.release := -O2 -g
 OPT.asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 OPT.cov := -O0 -g --coverage
+OPT.fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
+            -fno-omit-frame-pointer -Wno-implicit-fallthrough # clang's; uthash.h falls through
 PG_CFLAGS := $(shell pkg-config --cflags libpq 2>/dev/null || echo -I/usr/include/postgresql)
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. $(PG_CFLAGS) $(WARN) $(OPT.$(FLAVOUR)) -pthread -MMD -MP $(CFLAGS)
 ALL_LDFLAGS := $(OPT.$(FLAVOUR)) -pthread $(LDFLAGS)
@@ -88,8 +91,8 @@ setup:
 
 # ---- suites, for who has the packages ----
 
-check: all $(UNIT)
-	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/integration/run.py
+check: all $(UNIT) $(B)/sim
+	$(Q)SIM=$(B)/sim TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/run-sim tests/integration/run.py
 
 # The read commands on stores that a small helper makes: no server.
 $(B)/cli/make_store: $(B)/obj/tests/cli/make_store.o $(LIBS.apply)
@@ -118,9 +121,47 @@ faults:
 asan tsan:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ unit
 
+# ---- the simulator: the copier and the applier against a small database, tests/sim ----
+#   make sim          SIM_SECONDS=30; SEED=N begins there; build/sim -v N shows one history step by step
+#   make sim-mutants  the algorithm broken in one place each: every break must be noticed
+
+SIM_SECONDS ?= 30
+SIM_OBJS := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/sim/*.c))
+.PHONY: sim sim-mutants
+$(B)/sim: $(SIM_OBJS) $(LIBS.snapshot)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.snapshot)
+sim: $(B)/sim
+	$(Q)SIM=$(B)/sim SIM_SECONDS=$(SIM_SECONDS) tests/run-sim
+sim-mutants:
+	$(Q)$(MAKE) --no-print-directory B=$(B)/mutants CFLAGS="$(CFLAGS) -DTIDEMARK_MUTANTS" $(B)/mutants/sim
+	$(Q)$(B)/mutants/sim --mutants --seconds $(SIM_SECONDS)
+
+# ---- fuzzing: every byte that arrives from outside, tests/fuzz/fuzz_*.c ----
+#   make fuzz       new inputs for FUZZ_SECONDS=20 a target, with clang; FUZZ_ONLY="changes key"
+#   make fuzz-smoke the inputs that are kept, once, under gcc's sanitizers
+
+FUZZ := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_HELP := $(patsubst %.c,$(B)/obj/%.o,$(filter-out tests/fuzz/fuzz_% %/replay.c,$(wildcard tests/fuzz/*.c)))
+FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),,$(B)/obj/tests/fuzz/replay.o)
+.PHONY: fuzz fuzz-smoke fuzz-run fuzz-replay
+$(B)/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(FUZZ_MAIN) $(LIBS.reader)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(EXT.reader)
+
+fuzz:
+	$(Q)tests/setup fuzz
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=fuzz CC=clang-14 fuzz-run
+fuzz-smoke: setup
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=asan fuzz-replay
+fuzz-run: $(FUZZ)
+	$(Q)tests/fuzz/run $(B)
+fuzz-replay: $(FUZZ)
+	$(Q)tests/fuzz/run --replay $(B)
+
 # ---- the tree ----
 
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults tests/fuzz))
 fmt:
 	clang-format-14 -i $(C_FILES)
 fmt-check:
