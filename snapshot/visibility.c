@@ -54,13 +54,23 @@ static bool take_list(const char *p, struct snap *s)
 	return *p == '\0';
 }
 
+/*
+ * The snapshot that a new slot exports can have its xmin above its xmax, which
+ * then means nothing: the server looks at xmin first.
+ */
+static bool take_bounds(const char **p, struct snap *s)
+{
+	if (!take_xid(p, &s->xmin) || !take_char(p, ':') || !take_xid(p, &s->xmax) || !take_char(p, ':')) return false;
+	if (s->xmax.v < s->xmin.v) s->xmax = s->xmin;
+	return true;
+}
+
 bool snap_parse(const char *text, bool standby, struct snap *out, struct err *err)
 {
 	const char *p = text;
 	struct snap s = {.standby = standby};
 
-	if (take_xid(&p, &s.xmin) && take_char(&p, ':') && take_xid(&p, &s.xmax) && take_char(&p, ':') &&
-		s.xmin.v <= s.xmax.v && take_list(p, &s)) {
+	if (take_bounds(&p, &s) && take_list(p, &s)) {
 		*out = s;
 		return true;
 	}

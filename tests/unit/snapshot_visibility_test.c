@@ -53,6 +53,14 @@ static void reads_what_the_server_prints(void **state)
 	assert_true(s.xmax.v == UINT64_MAX);
 	snap_finish(&s);
 
+	/* As a new slot's exported snapshot can be: nothing below xmin is in progress. */
+	s = parse("20:19:", false);
+	assert_int_equal(s.xmin.v, 20);
+	assert_int_equal(s.xmax.v, 20);
+	snap_finish(&s);
+	assert_true(sees("20:19:", false, 19));
+	assert_false(sees("20:19:", false, 20));
+
 	s = parse("10:20:11,11,12", false); /* as the server's own reader: twice is once */
 	assert_int_equal(s.nxip, 2);
 	snap_finish(&s);
@@ -72,7 +80,7 @@ static void refuses_everything_else(void **state)
 		"10:20:12,11",
 		"10:20:9",
 		"10:20:20",
-		"20:10:",
+		"20:10:15",
 		"0:10:",
 		"10:20:11 ",
 		" 10:20:",
