@@ -356,6 +356,7 @@ static struct copier_config draw_copier(struct rng *r)
 
 static void init(struct history *h, const struct history_options *o)
 {
+	static const unsigned replicas[] = {0, 0, 0, 0, 0, 0, 0, 50, 100, 100};
 	struct world *w = &h->w;
 	struct source_shape shape;
 
@@ -372,8 +373,7 @@ static void init(struct history *h, const struct history_options *o)
 		if (w->configured[t]) w->source.tables[t].published = LSN(0);
 	}
 	w->send_empty = rng_chance(&w->rng, 30);
-	w->replica_percent = rng_chance(&w->rng, 15) ? 100 : 0;
-	if (o->switching) w->replica_percent = 50;
+	w->replica_percent = replicas[rng_below(&w->rng, 10)];
 	w->late_high = rng_chance(&w->rng, 30);
 	w->copier_config = draw_copier(&w->rng);
 	judge_init(&w->judge);

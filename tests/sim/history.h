@@ -14,7 +14,6 @@ struct history_options {
 	unsigned steps;  /* cut the random part to so many; 0: as the seed wants it */
 	bool verbose;    /* print it step by step */
 	const char *dir; /* an empty directory of our own */
-	bool switching;  /* sessions of one history may read chunks from the primary and from a replica */
 };
 
 struct history_result {

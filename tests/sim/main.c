@@ -27,11 +27,14 @@
 int tidemark_mutant;
 #endif
 
+/* For a mutant that cannot be noticed. */
+#define HARMLESS_HISTORIES 500
+
 struct options {
 	double seconds;
 	uint64_t histories, seed;
 	unsigned steps;
-	bool verbose, switching, mutants;
+	bool verbose, mutants;
 	int mutant; /* enum mutant */
 	const char *seeds;
 	char dir[64];
@@ -72,8 +75,7 @@ static bool make_dir(struct options *o)
 
 static struct history_result run_one(const struct options *o, uint64_t seed, unsigned steps, bool verbose)
 {
-	struct history_options h = {
-		.seed = seed, .steps = steps, .verbose = verbose, .dir = o->dir, .switching = o->switching};
+	struct history_options h = {.seed = seed, .steps = steps, .verbose = verbose, .dir = o->dir};
 	struct history_result r;
 
 	current_seed = seed;
@@ -92,8 +94,7 @@ static void report_bad(const struct options *o, uint64_t seed, struct history_re
 		r.steps = n;
 		break;
 	}
-	printf("sim: seed %lu: %s (see sim%s -v %lu --steps %u)\n", seed, r.fault,
-		   o->switching ? " --switching" : "", seed, r.steps);
+	printf("sim: seed %lu: %s (see sim -v %lu --steps %u)\n", seed, r.fault, seed, r.steps);
 	fflush(stdout);
 }
 
@@ -177,9 +178,10 @@ static bool is_harmless(int mutant)
 /* In a child, since a mutant may well fail an assertion. Exit status 1 or an abort: caught. */
 static void hunt(const struct options *o)
 {
+	uint64_t most = is_harmless(o->mutant) ? HARMLESS_HISTORIES : o->histories ? o->histories : UINT64_MAX;
 	double end = now() + o->seconds;
 
-	for (uint64_t n = 1; o->histories ? n <= o->histories : now() < end; n++) {
+	for (uint64_t n = 1; n <= most && (o->histories || now() < end); n++) {
 		uint64_t seed = o->seed + n - 1;
 		struct history_result r = run_one(o, seed, 0, false);
 
@@ -232,7 +234,7 @@ static int run_mutants(struct options *o)
 static int run_mutants(struct options *o)
 {
 	(void)o;
-	fprintf(stderr, "sim: mutants need the build with them (sim-mutants)\n");
+	fprintf(stderr, "sim: mutants need a build of their own: FLAVOUR=mutants\n");
 	return 2;
 }
 
@@ -242,9 +244,9 @@ static int run_mutants(struct options *o)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: sim [--seconds N] [--histories N] [--seed S] [--switching]\n"
-					"       sim -v SEED [--steps N] [--switching]\n"
-					"       sim-mutants [--mutants | --mutant NAME] [--seconds N]\n");
+	fprintf(stderr, "usage: sim [--seconds N] [--histories N] [--seed S]\n"
+					"       sim -v SEED [--steps N]\n"
+					"       sim [--mutants | --mutant NAME] [--seconds N]\n");
 	for (int i = 1; i < MUTANT_COUNT; i++)
 		fprintf(stderr, "       %-18s %s\n", mutants[i].name, mutants[i].what);
 	return 2;
@@ -252,15 +254,11 @@ static int usage(void)
 
 static bool parse(int argc, char **argv, struct options *o)
 {
-	static const struct option longs[] = {{"seconds", required_argument, NULL, 's'},
-										  {"histories", required_argument, NULL, 'n'},
-										  {"seed", required_argument, NULL, 'S'},
-										  {"steps", required_argument, NULL, 'p'},
-										  {"mutant", required_argument, NULL, 'm'},
-										  {"mutants", no_argument, NULL, 'M'},
-										  {"switching", no_argument, NULL, 'w'},
-										  {"seeds", required_argument, NULL, 'f'},
-										  {0}};
+	static const struct option longs[] = {
+		{"seconds", required_argument, NULL, 's'}, {"histories", required_argument, NULL, 'n'},
+		{"seed", required_argument, NULL, 'S'},    {"steps", required_argument, NULL, 'p'},
+		{"mutant", required_argument, NULL, 'm'},  {"mutants", no_argument, NULL, 'M'},
+		{"seeds", required_argument, NULL, 'f'},   {0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "v:", longs, NULL)) != -1)
@@ -279,7 +277,6 @@ static bool parse(int argc, char **argv, struct options *o)
 			break;
 		case 'M': o->mutants = true; break;
 		case 'f': o->seeds = optarg; break;
-		case 'w': o->switching = true; break;
 		default: return false;
 		}
 	return optind == argc;

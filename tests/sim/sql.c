@@ -15,15 +15,20 @@ void sql_init(struct sql *q, struct source *s, const struct layout *layouts, str
 
 static void unlock(struct sql *q)
 {
-	if (q->phase >= SQL_READING && q->layout && !q->view.replica)
+	if (q->phase == SQL_READING && q->layout && !q->view.replica)
 		q->source->tables[q->layout->table].readers--;
+}
+
+static void finish(struct sql *q)
+{
+	unlock(q);
 	q->phase = SQL_IDLE;
 	q->request = NULL;
 }
 
 void sql_drop(struct sql *q)
 {
-	if (q->phase != SQL_IDLE) unlock(q);
+	if (q->phase != SQL_IDLE) finish(q);
 }
 
 void sql_ask(struct sql *q, const struct chunk_request *r, int64_t now_us)
@@ -49,7 +54,7 @@ void sql_fail(struct sql *q, struct copier *c, enum chunk_failure why, int64_t n
 		  why == CHUNK_LOST      ? "connection lost"
 		  : why == CHUNK_TIMEOUT ? "timeout"
 								 : "schema");
-	unlock(q);
+	finish(q);
 	copier_chunk_failed(c, id, why, now_us);
 }
 
@@ -110,6 +115,7 @@ static void read_high(struct sql *q)
 {
 	q->high = q->view.replica ? q->source->replay : q->source->insert;
 	if (q->late_high && !q->view.replica) q->high.v += rng_below(q->source->rng, 200);
+	unlock(q); /* COMMIT: the server is done before we have read its answer */
 	q->phase = SQL_REPLYING;
 	trace(q->source->trace, "chunk %lu has H %lu", q->request->id, q->high.v);
 }
@@ -149,7 +155,7 @@ static bool reply(struct sql *q, struct copier *c, int64_t now_us, struct err *e
 		return reply_row(q, c, err);
 	}
 	trace(q->source->trace, "chunk %lu ends", id);
-	unlock(q);
+	finish(q);
 	return copier_chunk_end(c, id, now_us - q->asked_us, now_us, err);
 }
 

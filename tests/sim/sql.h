@@ -2,7 +2,7 @@
  * tests/sim/sql.h - the SQL connection: answers one chunk request in steps,
  * between which everything else goes on.
  *
- *     asked -> table locked, snapshot S taken -> H read -> reply: S and H, rows one by one, end
+ *     asked -> table locked, snapshot S taken -> H read, committed -> reply: S and H, rows one by one, end
  */
 #ifndef SIM_SQL_H
 #define SIM_SQL_H
