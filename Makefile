@@ -5,7 +5,7 @@
 #   make demo       watch it work against a throwaway PostgreSQL
 #   make sim sim-mutants  histories of a simulated database; SIM_SECONDS, SEED
 #   make unit       unit tests only; make integration ONLY="010 keys": some tests on real servers
-#   make asan tsan  unit tests under sanitizers
+#   make asan tsan ubsan  unit tests, simulator and a short pass on servers under sanitizers
 #   make faults     kills, power losses, full disks and dead connections, on real servers; FAULT_SECONDS, SEED
 #   make fmt fmt-check install uninstall clean
 #   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov|fuzz, PREFIX, DESTDIR
@@ -20,6 +20,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wcast-q
         -Wpointer-arith -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough $(if $(CI),-Werror)
 OPT.release := -O2 -g
 OPT.asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT.ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 OPT.cov := -O0 -g --coverage
 OPT.fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
@@ -43,7 +44,7 @@ EXT.snapshot := $(EXT.state)
 EXT.reader := -lpq -luv -linih $(EXT.state)
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
-.PHONY: all setup test check demo unit cli integration asan tsan fmt fmt-check install uninstall clean help
+.PHONY: all setup test check demo unit cli integration asan tsan ubsan sanitized fmt fmt-check install uninstall clean help
 all: $(B)/tidemark $(B)/libtidemark.a
 
 define folder
@@ -118,8 +119,12 @@ faults:
 	$(Q)$(MAKE) --no-print-directory all $(FAULT_HELPERS)
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) FAULTS=$(abspath $(B)/faults) tests/integration/run.py --suite tests/faults $(ONLY)
 
-asan tsan:
-	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ unit
+# Under sanitizers: unit tests, simulator, a short pass on real servers.
+SHORT := tests/run-short
+asan tsan ubsan: setup
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ sanitized
+sanitized: all $(UNIT) $(B)/sim
+	$(Q)SIM=$(B)/sim TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/run-sim $(SHORT)
 
 # ---- the simulator: the copier and the applier against a small database, tests/sim ----
 #   make sim          SIM_SECONDS=30; SEED=N begins there; build/sim -v N shows one history step by step
