@@ -131,6 +131,7 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 			return false;
 		began_us = loop_now_us();
 	}
+	*err = (struct err){.kind = ERR_NONE}; /* what was overcome */
 	return true;
 }
 

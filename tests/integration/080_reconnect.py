@@ -62,6 +62,20 @@ def test_stop_while_the_server_is_down():
         check(tm.get("t", 1) == {"id": 1, "v": "v"}, "cannot read while both are down")
 
 
+def test_until_caught_up_in_spite_of_failures():
+    """A failure on the way does not change what is said at the end."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'v')")
+        server.stop()
+        tm.start("--until", "caught-up")
+        tm.wait_log("will try again")
+        server.start()
+        code = tm.wait_exit()
+        tm.process = None
+        check(code == 0, lambda: f"exit {code}: {tm.log()}")
+        check("msg=done" in tm.log().splitlines()[-1], lambda: f"said after the end: {tm.log()}")
+
+
 def test_slot_held_by_another_process():
     """A session that is dying on the server still has the slot: wait, and say so."""
     with Server() as server, Tidemark(server, "public.t") as tm:
