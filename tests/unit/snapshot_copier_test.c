@@ -770,6 +770,10 @@ static void a_new_run_inherits_a_gate_that_is_closed(void **state)
 		assert_true(copier_is_gated(f->c, &gate));
 		assert_string_equal(gate, shown[i]);
 	}
+	copier_start_run(f->c, 1, RUN_RESNAPSHOT, false, "30:30:", "user", f->now);
+	assert_true(copier_is_gated(f->c, &gate));
+	assert_string_equal(gate, "rubbish"); /* what it was to see is not known */
+
 	fixture_restart(f, &fixture_config);
 	set_table(f, 1, 1, key_is_id, NULL);
 	start_run(f, 1, false, "20:20:");
