@@ -272,6 +272,38 @@ static bool import_snapshot(struct attachment *a, const char *name, struct err *
 	return good && (a->gate != NULL || err_set(err, ERR_PROTOCOL, "the server's snapshot is not understood"));
 }
 
+static void drop_slot(struct attachment *a, const char *slot)
+{
+	const char *params[] = {slot};
+	PGresult *r = NULL;
+	struct err ignored; /* what is left can be taken over */
+	(void)pgconn_query(a->sql, "SELECT pg_catalog.pg_drop_replication_slot($1)", 1, params, &r, &ignored);
+	PQclear(r);
+}
+
+/*
+ * Where a table is truncated or rewritten while a slot is made, PostgreSQL (14
+ * to 18) now and then starts the slot from catalogs that lack it, and fails at
+ * the table's first change ("could not map filenode to relation OID"), then
+ * and for ever. So what there is by now is decoded once, before anything depends on the slot.
+ */
+static bool try_slot(struct attachment *a, const struct attach_config *config, struct err *err)
+{
+	static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1, pg_catalog.pg_current_wal_lsn(), NULL,"
+	                          " 'proto_version', '1', 'publication_names', $2)";
+	char *publication = quote_identifier(config->publication);
+	const char *params[] = {config->slot, publication};
+	PGresult *r = NULL;
+	bool good = pgconn_query(a->sql, sql, 2, params, &r, err);
+	PQclear(r);
+	free(publication);
+	if (!good) {
+		drop_slot(a, config->slot);
+		err_wrap(err, "slot %s could not be decoded, and was dropped again", config->slot);
+	}
+	return good;
+}
+
 /*
  * The exported snapshot sees every transaction that committed before the
  * slot's start, also those that other sessions do not see yet.
@@ -293,7 +325,7 @@ static bool create_slot(struct attachment *a, const struct attach_config *config
 		goto out;
 	}
 	a->slot_created = true;
-	good = import_snapshot(a, PQgetvalue(r, 0, 2), err);
+	good = import_snapshot(a, PQgetvalue(r, 0, 2), err) && try_slot(a, config, err);
 	if (good)
 		log_info("slot created", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
 out:

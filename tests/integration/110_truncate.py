@@ -1,6 +1,8 @@
 """TRUNCATE: while chunks are read, with inserts in the same transaction, of several tables, undone."""
 
-from harness import Server, Tidemark, check
+import threading
+
+from harness import Server, Tidemark, check, until
 
 
 def test_while_copying():
@@ -82,3 +84,40 @@ def test_while_stopped():
         tm.start()
         tm.equal("t")
         check(tm.tables()[("public", "t")]["rows"] == 2, "wrong count of rows")
+
+
+class Truncating(threading.Thread):
+    """Replaces a table's rows again and again, each time in a transaction of its own."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.con = server.connect(autocommit=False)
+        self.stopping = threading.Event()
+
+    def run(self):
+        with self.con.cursor() as cur:
+            while not self.stopping.wait(0.01):
+                cur.execute("TRUNCATE public.t; INSERT INTO public.t SELECT g, now()::text FROM generate_series(1, 10) g")
+                self.con.commit()
+        self.con.close()
+
+    def stop(self):
+        self.stopping.set()
+        self.join(30)
+
+
+def test_while_the_slot_is_made():
+    """The server makes one in some dozens of such slots so that it cannot decode it, or with an odd snapshot."""
+    with Server() as server:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u SELECT generate_series(1, 500)")
+        writers = [Truncating(server) for _ in range(3)]
+        for w in writers:
+            w.start()
+        for n in range(25):
+            with Tidemark(server, "public.t,public.u", args=["--slot", f"s{n}"]) as tm:
+                r = tm.run("--until", "caught-up", timeout=30)
+                check(r.code == 0, lambda: f"slot {n}: {r}")
+                until("the slot is free", lambda: not server.slots()[f"s{n}"][0])
+                server.sql("SELECT pg_drop_replication_slot(%s)", f"s{n}")
+        for w in writers:
+            w.stop()
