@@ -164,6 +164,15 @@ fuzz-run: $(FUZZ)
 fuzz-replay: $(FUZZ)
 	$(Q)tests/fuzz/run --replay $(B)
 
+# ---- matrix: the integration tests on PostgreSQL 14 to 18 ----
+
+#   make matrix     integration tests on every PostgreSQL; MAJORS="14 18" chooses
+.PHONY: matrix
+matrix:
+	$(Q)tests/setup matrix
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/matrix
+
 # ---- the tree ----
 
 C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults tests/fuzz))
