@@ -1,6 +1,6 @@
 """One large transaction is seen by readers all at once."""
 
-from harness import Background, Server, Tidemark, check, scaled, timeout, until
+from harness import Background, MemoryWatch, Server, Tidemark, check, scaled, timeout, until
 
 BEFORE = 1000
 
@@ -14,6 +14,8 @@ def test_all_or_nothing():
         server.sql("INSERT INTO small VALUES (1, 0)")
         tm.start()
         tm.wait_live("t", "small")
+        memory = MemoryWatch(tm.pid)
+        memory.start()
         whole = Background(
             server, f"BEGIN; UPDATE small SET n = {size};"
             f" INSERT INTO t SELECT g, md5(g::text) FROM generate_series({BEFORE + 1}, {BEFORE + size}) g; "
@@ -32,6 +34,7 @@ def test_all_or_nothing():
             return rows > BEFORE
         until("the transaction in the store", arrived, timeout=scaled(60) + 60)
         whole.join()
+        print(f"       {size} rows in one transaction: {memory.stop()} KiB anonymous at most")
         check(BEFORE in seen, "the state before was never seen: nothing was tested")
         tm.equal("t", "small")
         server.sql("DELETE FROM t WHERE id > %s", BEFORE)

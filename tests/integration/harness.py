@@ -562,8 +562,8 @@ class Tidemark:
 
     def rows_read(self, table):
         """Rows that the latest run over the table has read."""
-        info = self.tables().get(table if isinstance(table, tuple) else ("public", table))
-        runs = [r for r in self.status().get("runs", []) if info and r["table_id"] == info["id"]]
+        schema, name = table if isinstance(table, tuple) else ("public", table)
+        runs = [r for r in self.status().get("runs", []) if (r["schema"], r["table"]) == (schema, name)]
         return runs[-1]["rows_read"] if runs else 0
 
     def hold_copy(self, table, past=0):
@@ -572,15 +572,17 @@ class Tidemark:
         The server's process that answers chunks is stopped while it idles, so that it holds nothing.
         """
         until("copying", lambda: self.rows_read(table) > past, interval=0.001)
-        who = ("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid = coalesce(%s, pid)"
-               " AND application_name LIKE 'tidemark%%' AND state = 'idle'")
+        pid = self.server.value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                                " AND application_name LIKE 'tidemark%%' AND datname = %s", self.db)
+        self._held.append(pid)
         while True:
-            pid = until("a connection for chunks that idles", lambda: self.server.value(who, None), interval=0)
             os.kill(pid, signal.SIGSTOP)
-            self._held.append(pid)
-            if self.server.value(who, pid):
-                break
-            self.release_copy()
+            until("stopped", lambda: process_state(pid) == "T", interval=0.0001)
+            with open(f"/proc/{pid}/cmdline") as f:
+                if f.read().rstrip("\0 ").endswith(" idle"):
+                    break
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.0003)
         check(self.state(table) == "copying", "the copy was over before it could be held: nothing is tested")
         return self.rows_read(table)
 
@@ -715,6 +717,19 @@ def wait_event(server, pid):
     return server.value("SELECT wait_event FROM pg_stat_activity WHERE pid = %s", pid)
 
 
+def process_state(pid):
+    """R, S, D, T ... of proc(5)."""
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
+def is_sanitized():
+    """The program was built with a sanitizer, whose own memory is many times its."""
+    with open(PROGRAM, "rb") as f:
+        data = f.read()
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
 def anonymous_kib(pid):
     """Anonymous resident memory: RssAnon, which the store's mapped file is not part of."""
     try:
@@ -725,6 +740,23 @@ def anonymous_kib(pid):
     except (FileNotFoundError, ProcessLookupError):
         pass
     return 0
+
+
+class MemoryWatch(threading.Thread):
+    """Samples the anonymous memory of a process; stop() returns the peak in KiB."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.peak, self.over = pid, 0, threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.05):
+            self.peak = max(self.peak, anonymous_kib(self.pid))
+
+    def stop(self):
+        self.over.set()
+        self.join()
+        return self.peak
 
 
 def checksum(path):

@@ -192,14 +192,20 @@ class Child:
 
 
 def select(patterns):
-    chosen = []
+    """The tests to run by topic, and the topics that do not load."""
+    chosen, broken = [], []
     for topic in topics():
-        tests = tests_of(load(topic))
+        try:
+            tests = tests_of(load(topic))
+        except Exception:
+            print(f"FAILED {topic}: does not load\n{traceback.format_exc()}")
+            broken.append(topic)
+            continue
         if patterns:
             tests = [(n, f) for n, f in tests if any(p in f"{topic}.{n}" for p in patterns)]
         if tests:
             chosen.append((topic, tests))
-    return chosen
+    return chosen, broken
 
 
 def main():
@@ -213,7 +219,7 @@ def main():
     use_suite(o.suite)
     if o.topic:
         return run_topic(o.topic, o.pattern)
-    chosen = select(o.pattern)
+    chosen, broken = select(o.pattern)
     if o.list:
         for topic, tests in chosen:
             for name, _ in tests:
@@ -222,7 +228,7 @@ def main():
 
     if not os.path.exists(harness.PROGRAM):
         sys.exit(f"{harness.PROGRAM} does not exist: build it, or name another in TIDEMARK")
-    passed = failed = 0
+    passed, failed = 0, len(broken)
     log_dir = tempfile.mkdtemp(prefix="tmk.", dir="/tmp")
     running = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
