@@ -364,6 +364,9 @@ static bool take_slot(struct attachment *a, const struct attach_config *config, 
 	a->start = stored->fresh ? slot->confirmed_flush : stored->checkpoint.lsn;
 	if (!stored->fresh)
 		return true;
+	/* It has no position before it is done: a start of ours that was killed may still be at it on the server. */
+	if (a->start.v == 0)
+		return err_set(err, ERR_RETRY, "slot %s is still being made, by a session that has not ended yet", config->slot);
 	log_warn("slot exists already; taking it over", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
 	return gate_of_now(a, &a->gate, err);
 }

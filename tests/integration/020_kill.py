@@ -2,7 +2,7 @@
 
 import time
 
-from harness import Server, Tidemark, rng, scaled, timeout
+from harness import Server, Tidemark, rng, scaled, timeout, until
 from workload import TABLES, Workload
 
 KILLS, CRASHES = 30, 5
@@ -31,6 +31,45 @@ def test_kills_and_server_crashes():
             tm.kill()
             tm.start()
             tm.equal(*TABLES)
+
+
+def test_killed_at_the_first_start():
+    """Somewhere between an empty directory and the first checkpoint: the next start goes on from there."""
+    moments = rng("kill", "first")
+    with Server() as server:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text);"
+                   "INSERT INTO t SELECT g, 'v' FROM generate_series(1, 300) g")
+        for n in range(12):
+            with Tidemark(server, "public.t", args=["--slot", f"s{n}", "--publication", f"p{n}"]) as tm:
+                for _ in range(3):
+                    tm.start()
+                    time.sleep(moments.uniform(0.0, 0.15))
+                    tm.kill()
+                tm.start()
+                tm.wait_live("t")
+                server.sql("UPDATE t SET v = %s WHERE id = %s", f"turn {n}", n)
+                tm.equal("t")
+                tm.stop()
+                until("the slot is free", lambda: not server.slots()[f"s{n}"][0])
+                server.sql("SELECT pg_drop_replication_slot(%s)", f"s{n}")
+
+
+def test_killed_while_the_slot_is_made():
+    """The server goes on making it: half made, it has no position to start from."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'v')")
+        con = server.connect(autocommit=False)
+        con.cursor().execute("INSERT INTO public.t VALUES (2, 'older than the slot')")
+        tm.start()
+        until("a slot without a position", lambda: [s for s in server.slots().values() if s[2] is None])
+        tm.kill()
+        tm.start()
+        time.sleep(1)
+        tm.kill()
+        tm.start()
+        con.commit()
+        tm.wait_live("t")
+        tm.equal("t")
 
 
 @timeout(120)
