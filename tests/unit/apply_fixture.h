@@ -60,7 +60,7 @@ static inline void answers_destroy(struct answer *list)
 
 static inline void fixture_close(struct fixture *f)
 {
-	static const char *const names[] = {"data.mdb", "lock.mdb", "tidemark.lock"};
+	static const char *const names[] = {"data.mdb", "lock.mdb", "tidemark.lock", "tidemark.unsynced"};
 	char path[128];
 
 	applier_destroy(f->applier);
