@@ -140,7 +140,7 @@ sim: $(B)/sim
 	$(Q)SIM=$(B)/sim SIM_SECONDS=$(SIM_SECONDS) tests/run-sim
 sim-mutants:
 	$(Q)$(MAKE) --no-print-directory B=$(B)/mutants CFLAGS="$(CFLAGS) -DTIDEMARK_MUTANTS" $(B)/mutants/sim
-	$(Q)$(B)/mutants/sim --mutants --seconds $(SIM_SECONDS)
+	$(Q)$(B)/mutants/sim --mutants --histories 20000
 
 # ---- fuzzing: every byte that arrives from outside, tests/fuzz/fuzz_*.c ----
 #   make fuzz       new inputs for FUZZ_SECONDS=20 a target, with clang; FUZZ_ONLY="changes key"
