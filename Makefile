@@ -6,6 +6,7 @@
 #   make sim sim-mutants  histories of a simulated database; SIM_SECONDS, SEED
 #   make unit       unit tests only; make integration ONLY="010 keys": some tests on real servers
 #   make asan tsan ubsan  unit tests, simulator and a short pass on servers under sanitizers
+#   make valgrind   unit tests under valgrind; minutes
 #   make faults     kills, power losses, full disks and dead connections, on real servers; FAULT_SECONDS, SEED
 #   make fmt fmt-check install uninstall clean
 #   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov|fuzz, PREFIX, DESTDIR
@@ -44,7 +45,7 @@ EXT.snapshot := $(EXT.state)
 EXT.reader := -lpq -luv -linih $(EXT.state)
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
-.PHONY: all setup test check demo unit cli integration asan tsan ubsan sanitized fmt fmt-check install uninstall clean help
+.PHONY: all setup test check demo unit cli integration asan tsan ubsan sanitized valgrind fmt fmt-check install uninstall clean help
 all: $(B)/tidemark $(B)/libtidemark.a
 
 define folder
@@ -125,6 +126,9 @@ asan tsan ubsan: setup
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ sanitized
 sanitized: all $(UNIT) $(B)/sim
 	$(Q)SIM=$(B)/sim TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/run-sim $(SHORT)
+
+valgrind: $(UNIT)
+	$(Q)RUN="valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite" tests/run-unit $(UNIT)
 
 # ---- the simulator: the copier and the applier against a small database, tests/sim ----
 #   make sim          SIM_SECONDS=30; SEED=N begins there; build/sim -v N shows one history step by step

@@ -43,7 +43,8 @@ int env_open(const char *path, unsigned flags, uint64_t map_size, MDB_env **out)
 {
 	int rc = env_try(path, flags, map_size, out);
 
-	while (rc == ENOMEM && map_size / 2 >= MAP_MIN) {
+	/* Where address space is short, mmap says ENOMEM, or EINVAL (valgrind). */
+	while ((rc == ENOMEM || rc == EINVAL) && map_size / 2 >= MAP_MIN) {
 		map_size /= 2;
 		rc = env_try(path, flags, map_size, out);
 	}
