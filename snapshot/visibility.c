@@ -60,7 +60,8 @@ static bool take_list(const char *p, struct snap *s)
  */
 static bool take_bounds(const char **p, struct snap *s)
 {
-	if (!take_xid(p, &s->xmin) || !take_char(p, ':') || !take_xid(p, &s->xmax) || !take_char(p, ':')) return false;
+	if (!take_xid(p, &s->xmin) || !take_char(p, ':') || !take_xid(p, &s->xmax) || !take_char(p, ':'))
+		return false;
 	if (s->xmax.v < s->xmin.v) s->xmax = s->xmin;
 	return true;
 }
