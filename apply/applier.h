@@ -45,7 +45,7 @@ struct checkpoint applier_committed(const struct applier *a);
 /* ---- answers ---- */
 enum answer_kind {
 	ANSWER_DOUBT, /* table_id has `count` entries in doubt now: posted by the commit that changed it, and once
-	                 for each table at creation */
+					 for each table at creation */
 	ANSWER_KEYS   /* of OP_LIST_*: keys, and where to go on */
 };
 
@@ -63,8 +63,8 @@ struct answer {
 	uint32_t schema_version; /* of texts */
 	size_t nkeys;
 	struct answer_key *keys;
-	bool end;                /* nothing left behind `resume` */
-	struct slice resume;     /* last key looked at */
+	bool end;            /* nothing left behind `resume` */
+	struct slice resume; /* last key looked at */
 	struct arena arena;
 };
 

@@ -17,35 +17,35 @@
 enum op_kind {
 	/* Changes of one source transaction, in order; closed by OP_COMMIT. */
 	OP_UPSERT,   /* key, body = encoded row with its position and, when cells are absent, born = the
-	                transaction; src_key = where unchanged values come from: the old key after a key
-	                change, the key itself for an update, empty for an insert (nothing to inherit) */
+					transaction; src_key = where unchanged values come from: the old key after a key
+					change, the key itself for an update, empty for an insert (nothing to inherit) */
 	OP_DELETE,   /* key, pos; body = full key when it is a long one */
 	OP_TRUNCATE, /* pos */
 	OP_COMMIT,   /* lsn = end_lsn, pos.lsn = commit LSN, pos.epoch, xid, time_us = commit time; flags may
-	                have OP_F_CHANGES */
+					have OP_F_CHANGES */
 
 	/* Between transactions only; OP_TABLE and OP_SCHEMA may come inside one too. */
-	OP_POSITION,   /* lsn = an idle walEnd; pos.epoch: the checkpoint moves there if higher */
-	OP_LINEAGE,    /* body = encoded lineage */
-	OP_TABLE,      /* table_id; body = encoded table record. New id: creates it. Known id: names, oid and
-	                  state are taken over, counters and positions are kept */
-	OP_SCHEMA,     /* table_id; body = encoded schema: becomes the table's current version */
-	OP_RUN,        /* body = encoded run record of a new run: `accepted` is raised to the checkpoint, and the table's
-	                  trust position raised to it */
-	OP_RUN_STATE,  /* run_id, state = enum run_state, time_us; a finished first run makes its table
-	                  TABLE_COPIED, and the end of the table's last open run clears trust */
-	OP_CHUNK,      /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
-	                  OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
-	                  counters become durable with the rows */
-	OP_CHUNK_ROW,  /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
-	                  OP_F_SUPERSEDED */
-	OP_CHUNK_GONE, /* key, body = full key when long: the source has no such row as of the chunk */
+	OP_POSITION, /* lsn = an idle walEnd; pos.epoch: the checkpoint moves there if higher */
+	OP_LINEAGE,  /* body = encoded lineage */
+	OP_TABLE,    /* table_id; body = encoded table record. New id: creates it. Known id: names, oid and
+					state are taken over, counters and positions are kept */
+	OP_SCHEMA,   /* table_id; body = encoded schema: becomes the table's current version */
+	OP_RUN, /* body = encoded run record of a new run: `accepted` is raised to the checkpoint, and the table's
+			   trust position raised to it */
+	OP_RUN_STATE,   /* run_id, state = enum run_state, time_us; a finished first run makes its table
+					   TABLE_COPIED, and the end of the table's last open run clears trust */
+	OP_CHUNK,       /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
+					   OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
+					   counters become durable with the rows */
+	OP_CHUNK_ROW,   /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
+					   OP_F_SUPERSEDED */
+	OP_CHUNK_GONE,  /* key, body = full key when long: the source has no such row as of the chunk */
 	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */
 
 	/* Questions; the answer is available after the next commit. */
 	OP_LIST_DOUBT,   /* table_id, token, limit, key = start after (empty: start) */
 	OP_LIST_SUSPECTS /* table_id, token, limit, key = start after; pos: live entries strictly below it;
-	                    looks at no more than `scan_limit` entries */
+						looks at no more than `scan_limit` entries */
 };
 
 enum {
@@ -56,12 +56,12 @@ enum {
 
 /* Of an OP_CHUNK; lives in the batch's arena. */
 struct op_chunk {
-	const char *snapshot;  /* pg_snapshot text of S, for the record */
-	lsn_t high;            /* H */
-	bool standby;          /* S was taken on a standby: its xip list says nothing */
-	bool moves_cursor;     /* page of a run: `cursor` is its new cursor */
-	struct slice cursor;   /* as in run_record.cursor */
-	bool moves_sweep;      /* keys of a sweep: `sweep_cursor` is its new cursor */
+	const char *snapshot; /* pg_snapshot text of S, for the record */
+	lsn_t high;           /* H */
+	bool standby;         /* S was taken on a standby: its xip list says nothing */
+	bool moves_cursor;    /* page of a run: `cursor` is its new cursor */
+	struct slice cursor;  /* as in run_record.cursor */
+	bool moves_sweep;     /* keys of a sweep: `sweep_cursor` is its new cursor */
 	struct slice sweep_cursor;
 	uint32_t rows_read;
 };
@@ -76,10 +76,21 @@ struct op {
 	uint8_t *body; /* writable: rows are stamped in place */
 	size_t body_len;
 	union {
-		struct { lsn_t lsn; xid_t xid; int64_t time_us; } commit; /* OP_COMMIT, OP_POSITION, OP_UNSEEN_DROP */
+		struct {
+			lsn_t lsn;
+			xid_t xid;
+			int64_t time_us;
+		} commit; /* OP_COMMIT, OP_POSITION, OP_UNSEEN_DROP */
 		/* OP_RUN_STATE, OP_CHUNK */
-		struct { uint64_t run_id; int64_t time_us; const struct op_chunk *chunk; } run;
-		struct { uint64_t token; uint32_t limit, scan_limit; } list;
+		struct {
+			uint64_t run_id;
+			int64_t time_us;
+			const struct op_chunk *chunk;
+		} run;
+		struct {
+			uint64_t token;
+			uint32_t limit, scan_limit;
+		} list;
 	} u;
 };
 
@@ -104,7 +115,7 @@ void batch_add_table(struct batch *b, const struct table_record *t);
 void batch_add_schema(struct batch *b, const struct schema *s);
 void batch_add_run(struct batch *b, const struct run_record *r);
 void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
-                         int64_t time_us);
+						 int64_t time_us);
 void batch_add_lineage(struct batch *b, const struct lineage *l);
 
 #endif

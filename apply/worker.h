@@ -51,10 +51,10 @@ bool worker_is_full(struct worker *w);
 struct worker_status {
 	struct checkpoint committed; /* visible to readers */
 	uint16_t durable_epoch;
-	lsn_t durable;               /* safe to acknowledge */
+	lsn_t durable; /* safe to acknowledge */
 	size_t queued_bytes;
 	uint64_t commits;
-	bool failed;                 /* the worker has stopped; err says why */
+	bool failed; /* the worker has stopped; err says why */
 	struct err err;
 };
 

@@ -30,30 +30,28 @@ void attach_memory_finish(struct attach_memory *m)
 static void be_patient(struct attachment *a, const struct attach_config *config)
 {
 	struct attach_memory *m = config->memory;
-	if (m->sql_silence_ms / config->silence_ms >= PATIENCE_MAX)
-		return;
+	if (m->sql_silence_ms / config->silence_ms >= PATIENCE_MAX) return;
 	m->sql_silence_ms *= 2;
 	pgconn_set_silence(a->sql, m->sql_silence_ms);
-	log_warn("the source was still busy with a statement that was given up; statements get more time from now on",
-	         KV_I("seconds", m->sql_silence_ms / 1000), KV_END);
+	log_warn(
+		"the source was still busy with a statement that was given up; statements get more time from now on",
+		KV_I("seconds", m->sql_silence_ms / 1000), KV_END);
 }
 
 /* Of our own backends, known by their start, those that the server still has. */
 static bool end_left_behind(struct attachment *a, const struct attach_config *config, struct err *err)
 {
 	static const char sql[] =
-	    "SELECT pg_catalog.count(*) FILTER (WHERE state = 'active' AND wait_event IS DISTINCT FROM 'ClientWrite'"
-	    " AND backend_type = 'client backend') > 0, pg_catalog.count(pg_catalog.pg_terminate_backend(pid))"
-	    " FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = ANY ($1::pg_catalog.text[])";
+		"SELECT pg_catalog.count(*) FILTER (WHERE state = 'active' AND wait_event IS DISTINCT FROM "
+		"'ClientWrite'"
+		" AND backend_type = 'client backend') > 0, pg_catalog.count(pg_catalog.pg_terminate_backend(pid))"
+		" FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = ANY ($1::pg_catalog.text[])";
 	struct attach_memory *m = config->memory;
 	const char *const params[] = {m->backends};
 	PGresult *r = NULL;
-	if (m->backends == NULL)
-		return true;
-	if (!pgconn_query(a->sql, sql, 1, params, &r, err))
-		return false;
-	if (m->unanswered && PQgetvalue(r, 0, 0)[0] == 't')
-		be_patient(a, config);
+	if (m->backends == NULL) return true;
+	if (!pgconn_query(a->sql, sql, 1, params, &r, err)) return false;
+	if (m->unanswered && PQgetvalue(r, 0, 0)[0] == 't') be_patient(a, config);
 	PQclear(r);
 	attach_memory_finish(m);
 	m->unanswered = false;
@@ -63,47 +61,58 @@ static bool end_left_behind(struct attachment *a, const struct attach_config *co
 static bool remember_backends(struct attachment *a, struct err *err)
 {
 	char sql[256];
-	snprintf(sql, sizeof sql, "SELECT pg_catalog.array_agg(pid || ' ' || backend_start) FROM pg_catalog.pg_stat_activity"
-	         " WHERE pid IN (pg_catalog.pg_backend_pid(), %d)", pgconn_backend_pid(a->repl));
+	snprintf(sql, sizeof sql,
+			 "SELECT pg_catalog.array_agg(pid || ' ' || backend_start) FROM pg_catalog.pg_stat_activity"
+			 " WHERE pid IN (pg_catalog.pg_backend_pid(), %d)",
+			 pgconn_backend_pid(a->repl));
 	return catalog_ask_text(a->sql, sql, &a->memory->backends, err);
 }
 
 /* ---- what the server can do ---- */
 
-/* A store that has a history waits: in a failover its address may lead to the standby before that is promoted. */
+/* A store that has a history waits: in a failover its address may lead to the standby before that is
+ * promoted. */
 static bool refuse_standby(bool fresh, struct err *err)
 {
 	return fresh ? err_set(err, ERR_CONFIG, "the server is a standby: name the primary in --source")
-	             : err_set(err, ERR_RETRY, "the server is a standby: waiting for its promotion, or for the primary in its place");
+				 : err_set(
+					   err, ERR_RETRY,
+					   "the server is a standby: waiting for its promotion, or for the primary in its place");
 }
 
 static bool check_settings(const PGresult *r, bool fresh, struct err *err)
 {
 	const char *wal_level = PQgetvalue(r, 0, 0), *encoding = PQgetvalue(r, 0, 1);
-	if (PQgetvalue(r, 0, 2)[0] == 't')
-		return refuse_standby(fresh, err);
+	if (PQgetvalue(r, 0, 2)[0] == 't') return refuse_standby(fresh, err);
 	if (strcmp(wal_level, "logical") != 0)
-		return err_set(err, ERR_CONFIG, "the server's wal_level is %s and has to be logical: run ALTER SYSTEM SET wal_level = 'logical' "
-		               "and restart the server", wal_level);
+		return err_set(
+			err, ERR_CONFIG,
+			"the server's wal_level is %s and has to be logical: run ALTER SYSTEM SET wal_level = 'logical' "
+			"and restart the server",
+			wal_level);
 	if (strcmp(encoding, "SQL_ASCII") == 0)
-		return err_set(err, ERR_CONFIG, "the database's encoding is SQL_ASCII, which does not say what its bytes mean: a copy needs a "
-		               "database with a real encoding, such as UTF8");
+		return err_set(
+			err, ERR_CONFIG,
+			"the database's encoding is SQL_ASCII, which does not say what its bytes mean: a copy needs a "
+			"database with a real encoding, such as UTF8");
 	if (PQgetvalue(r, 0, 3)[0] != 't')
-		return err_set(err, ERR_CONFIG, "role %s may not replicate: run ALTER ROLE ... REPLICATION", PQgetvalue(r, 0, 4));
+		return err_set(err, ERR_CONFIG, "role %s may not replicate: run ALTER ROLE ... REPLICATION",
+					   PQgetvalue(r, 0, 4));
 	return true;
 }
 
 static bool check_server(struct attachment *a, bool fresh, struct err *err)
 {
-	static const char sql[] =
-	    "SELECT pg_catalog.current_setting('wal_level'), pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(),"
-	    " (SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user), pg_catalog.quote_ident(current_user)";
+	static const char sql[] = "SELECT pg_catalog.current_setting('wal_level'), "
+							  "pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(),"
+							  " (SELECT rolreplication OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = "
+							  "current_user), pg_catalog.quote_ident(current_user)";
 	PGresult *r = NULL;
 	a->server_version = (uint32_t)PQserverVersion(pgconn_pg(a->sql));
 	if (a->server_version < 140000)
-		return err_set(err, ERR_CONFIG, "the server is PostgreSQL %u, and version 14 or newer is needed", a->server_version / 10000);
-	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err))
-		return false;
+		return err_set(err, ERR_CONFIG, "the server is PostgreSQL %u, and version 14 or newer is needed",
+					   a->server_version / 10000);
+	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err)) return false;
 	bool good = check_settings(r, fresh, err);
 	PQclear(r);
 	return good;
@@ -112,8 +121,7 @@ static bool check_server(struct attachment *a, bool fresh, struct err *err)
 static bool identify(struct attachment *a, struct server_state *s, struct err *err)
 {
 	PGresult *r = NULL;
-	if (!pgconn_query(a->repl, "IDENTIFY_SYSTEM", 0, NULL, &r, err))
-		return false;
+	if (!pgconn_query(a->repl, "IDENTIFY_SYSTEM", 0, NULL, &r, err)) return false;
 	bool good = PQntuples(r) == 1 && PQnfields(r) >= 3 && lsn_parse(PQgetvalue(r, 0, 2), &s->position);
 	if (good) {
 		s->system_id = a->system_id = strtoull(PQgetvalue(r, 0, 0), NULL, 10);
@@ -128,18 +136,17 @@ static bool read_history(struct attachment *a, char **out, struct err *err)
 	char sql[64];
 	PGresult *r = NULL;
 	snprintf(sql, sizeof sql, "TIMELINE_HISTORY %u", a->timeline);
-	if (!pgconn_query(a->repl, sql, 0, NULL, &r, err))
-		return err_wrap(err, "%s", sql);
+	if (!pgconn_query(a->repl, sql, 0, NULL, &r, err)) return err_wrap(err, "%s", sql);
 	*out = PQntuples(r) == 1 && PQnfields(r) == 2 ? strdup(PQgetvalue(r, 0, 1)) : NULL;
 	PQclear(r);
 	return true;
 }
 
-static bool check_lineage(struct attachment *a, const struct stored *stored, struct server_state *s, struct err *err)
+static bool check_lineage(struct attachment *a, const struct stored *stored, struct server_state *s,
+						  struct err *err)
 {
 	char *history = NULL;
-	if (stored->fresh)
-		return true;
+	if (stored->fresh) return true;
 	if (a->timeline > stored->lineage.timeline && a->timeline > 1 && !read_history(a, &history, err))
 		return false;
 	s->history = history;
@@ -161,18 +168,19 @@ static bool refuse_tables(const struct attach_config *config, const struct sourc
 			continue;
 		}
 		refused++;
-		if (first == NULL)
-			first = t->v[i].refusal;
+		if (first == NULL) first = t->v[i].refusal;
 		if (config->skip_unsupported)
 			log_warn("table is skipped", KV_S("reason", t->v[i].refusal), KV_END);
 		else if (refused > 1)
 			log_error("table cannot be replicated", KV_S("reason", t->v[i].refusal), KV_END);
 	}
 	if (refused > 0 && !config->skip_unsupported)
-		return err_set(err, ERR_CONFIG, "table %s; or leave %s out with --tables, or with --skip-unsupported", first,
-		               refused > 1 ? "those that are refused" : "it");
+		return err_set(err, ERR_CONFIG, "table %s; or leave %s out with --tables, or with --skip-unsupported",
+					   first, refused > 1 ? "those that are refused" : "it");
 	if (usable == 0)
-		return err_set(err, ERR_CONFIG, "there is no table to replicate: create one with a primary key, or name some with --tables");
+		return err_set(
+			err, ERR_CONFIG,
+			"there is no table to replicate: create one with a primary key, or name some with --tables");
 	return true;
 }
 
@@ -185,20 +193,24 @@ static bool is_stored(const struct stored *stored, const struct name_patterns *p
 }
 
 /* A pattern without a table is a mistake, unless it is of a table that was dropped since. */
-static bool check_patterns(const struct name_patterns *patterns, const bool *hit, const struct stored *stored, struct err *err)
+static bool check_patterns(const struct name_patterns *patterns, const bool *hit, const struct stored *stored,
+						   struct err *err)
 {
 	for (size_t i = 0; i < names_pattern_count(patterns); i++)
 		if (!hit[i] && !is_stored(stored, patterns, i))
-			return err_set(err, ERR_CONFIG, "--tables: no table matches %s in this database (or the role may not see it)",
-			               names_pattern_text(patterns, i));
+			return err_set(err, ERR_CONFIG,
+						   "--tables: no table matches %s in this database (or the role may not see it)",
+						   names_pattern_text(patterns, i));
 	return true;
 }
 
-static bool read_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+static bool read_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored,
+						struct err *err)
 {
 	bool *hit = calloc(names_pattern_count(config->tables) + 1, sizeof *hit);
-	bool good = hit != NULL && catalog_read_tables(a->sql, config->publication, config->tables, hit, &a->tables, err) &&
-	            check_patterns(config->tables, hit, stored, err);
+	bool good = hit != NULL &&
+				catalog_read_tables(a->sql, config->publication, config->tables, hit, &a->tables, err) &&
+				check_patterns(config->tables, hit, stored, err);
 	free(hit);
 	return good;
 }
@@ -214,19 +226,25 @@ static uint32_t *left_oids(const struct stored *stored, const struct source_tabl
 	return oids;
 }
 
-static bool check_slot_use(const struct attach_config *config, const struct stored *stored, const struct slot_state *slot,
-                           bool has_publication, struct err *err)
+static bool check_slot_use(const struct attach_config *config, const struct stored *stored,
+						   const struct slot_state *slot, bool has_publication, struct err *err)
 {
 	if (slot->exists && (!slot->logical || !slot->ours_to_use))
-		return err_set(err, ERR_CONFIG, "slot %s is not a pgoutput slot of this database: choose another name with --slot", config->slot);
+		return err_set(err, ERR_CONFIG,
+					   "slot %s is not a pgoutput slot of this database: choose another name with --slot",
+					   config->slot);
 	if (slot->exists && stored->fresh && slot->lost)
-		return err_set(err, ERR_GAP, "slot %s was invalidated (%s): drop it with SELECT pg_drop_replication_slot('%s') and start again",
-		               config->slot, slot->why_lost, config->slot);
+		return err_set(err, ERR_GAP,
+					   "slot %s was invalidated (%s): drop it with SELECT pg_drop_replication_slot('%s') and "
+					   "start again",
+					   config->slot, slot->why_lost, config->slot);
 	/* A slot decodes with the catalogs of its time: a publication made after it does not exist for it. */
 	if (slot->exists && !has_publication)
-		return err_set(err, ERR_GAP, "slot %s exists but publication %s does not, so changes in between cannot be decoded: drop the slot with "
-		               "SELECT pg_drop_replication_slot('%s') and start over with an empty --store directory", config->slot,
-		               config->publication, config->slot);
+		return err_set(err, ERR_GAP,
+					   "slot %s exists but publication %s does not, so changes in between cannot be decoded: "
+					   "drop the slot with "
+					   "SELECT pg_drop_replication_slot('%s') and start over with an empty --store directory",
+					   config->slot, config->publication, config->slot);
 	return true;
 }
 
@@ -236,10 +254,10 @@ static bool check_slot_use(const struct attach_config *config, const struct stor
 static bool is_at_work(struct attachment *a, struct err *err)
 {
 	char sql[160], *state = NULL;
-	snprintf(sql, sizeof sql, "SELECT coalesce(state, 'active') FROM pg_catalog.pg_stat_activity WHERE pid = %d",
-	         pgconn_backend_pid(a->repl));
-	if (!catalog_ask_text(a->sql, sql, &state, err))
-		return false;
+	snprintf(sql, sizeof sql,
+			 "SELECT coalesce(state, 'active') FROM pg_catalog.pg_stat_activity WHERE pid = %d",
+			 pgconn_backend_pid(a->repl));
+	if (!catalog_ask_text(a->sql, sql, &state, err)) return false;
 	bool active = state != NULL && strcmp(state, "active") == 0;
 	free(state);
 	return active || err_set(err, ERR_RETRY, "the server is done with it, and its answer did not arrive");
@@ -250,12 +268,10 @@ static bool report_wait(void *ctx, int64_t waited_us, struct err *err)
 {
 	struct attachment *a = ctx;
 	char *blockers = NULL;
-	if (waited_us / 1000000 % 10 != 3)
-		return true;
-	if (!is_at_work(a, err) || !catalog_ask_text(a->sql, catalog_blockers_sql, &blockers, err))
-		return false;
+	if (waited_us / 1000000 % 10 != 3) return true;
+	if (!is_at_work(a, err) || !catalog_ask_text(a->sql, catalog_blockers_sql, &blockers, err)) return false;
 	log_info("slot creation waits for transactions that are older than it to end", KV_S("blockers", blockers),
-	         KV_I("waited_s", waited_us / 1000000), KV_END);
+			 KV_I("waited_s", waited_us / 1000000), KV_END);
 	free(blockers);
 	return true;
 }
@@ -263,10 +279,10 @@ static bool report_wait(void *ctx, int64_t waited_us, struct err *err)
 static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
 {
 	char *literal = quote_literal(name), *sql = NULL;
-	if (asprintf(&sql, "SET TRANSACTION SNAPSHOT %s", literal) < 0)
-		abort();
+	if (asprintf(&sql, "SET TRANSACTION SNAPSHOT %s", literal) < 0) abort();
 	bool good = run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err) && run_sql(a, sql, err) &&
-	            catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) && run_sql(a, "COMMIT", err);
+				catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) &&
+				run_sql(a, "COMMIT", err);
 	free(sql);
 	free(literal);
 	return good && (a->gate != NULL || err_set(err, ERR_PROTOCOL, "the server's snapshot is not understood"));
@@ -289,8 +305,9 @@ static void drop_slot(struct attachment *a, const char *slot)
  */
 static bool try_slot(struct attachment *a, const struct attach_config *config, struct err *err)
 {
-	static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1, pg_catalog.pg_current_wal_lsn(), NULL,"
-	                          " 'proto_version', '1', 'publication_names', $2)";
+	static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1, "
+							  "pg_catalog.pg_current_wal_lsn(), NULL,"
+							  " 'proto_version', '1', 'publication_names', $2)";
 	char *publication = quote_identifier(config->publication);
 	const char *params[] = {config->slot, publication};
 	PGresult *r = NULL;
@@ -313,8 +330,7 @@ static bool create_slot(struct attachment *a, const struct attach_config *config
 	PGresult *r = NULL;
 	char *id = quote_identifier(config->slot), *sql = NULL;
 	bool good = false;
-	if (asprintf(&sql, "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput EXPORT_SNAPSHOT", id) < 0)
-		sql = NULL;
+	if (asprintf(&sql, "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput EXPORT_SNAPSHOT", id) < 0) sql = NULL;
 	pgconn_on_wait(a->repl, report_wait, a);
 	if (sql == NULL || !pgconn_query(a->repl, sql, 0, NULL, &r, err)) {
 		err_wrap(err, "creating slot %s", config->slot);
@@ -326,8 +342,7 @@ static bool create_slot(struct attachment *a, const struct attach_config *config
 	}
 	a->slot_created = true;
 	good = import_snapshot(a, PQgetvalue(r, 0, 2), err) && try_slot(a, config, err);
-	if (good)
-		log_info("slot created", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
+	if (good) log_info("slot created", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
 out:
 	pgconn_on_wait(a->repl, NULL, NULL);
 	PQclear(r);
@@ -343,13 +358,15 @@ out:
  */
 static bool gate_of_now(struct attachment *a, char **out, struct err *err)
 {
-	return catalog_ask_text(a->sql, "SELECT pg_catalog.format('%s:%s:', x, x) FROM pg_catalog.pg_current_xact_id() x", out, err);
+	return catalog_ask_text(
+		a->sql, "SELECT pg_catalog.format('%s:%s:', x, x) FROM pg_catalog.pg_current_xact_id() x", out, err);
 }
 
 static bool read_xid(struct attachment *a, struct err *err)
 {
 	char *text = NULL;
-	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())", &text, err))
+	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())",
+						  &text, err))
 		return false;
 	a->xid_near = XID(text != NULL ? strtoull(text, NULL, 10) : 0);
 	free(text);
@@ -357,28 +374,31 @@ static bool read_xid(struct attachment *a, struct err *err)
 }
 
 static bool take_slot(struct attachment *a, const struct attach_config *config, const struct stored *stored,
-                      const struct slot_state *slot, struct err *err)
+					  const struct slot_state *slot, struct err *err)
 {
-	if (!slot->exists)
-		return create_slot(a, config, err);
+	if (!slot->exists) return create_slot(a, config, err);
 	a->start = stored->fresh ? slot->confirmed_flush : stored->checkpoint.lsn;
-	if (!stored->fresh)
-		return true;
-	/* It has no position before it is done: a start of ours that was killed may still be at it on the server. */
+	if (!stored->fresh) return true;
+	/* It has no position before it is done: a start of ours that was killed may still be at it on the server.
+	 */
 	if (a->start.v == 0)
-		return err_set(err, ERR_RETRY, "slot %s is still being made, by a session that has not ended yet", config->slot);
-	log_warn("slot exists already; taking it over", KV_S("slot", config->slot), KV_L("start", a->start), KV_END);
+		return err_set(err, ERR_RETRY, "slot %s is still being made, by a session that has not ended yet",
+					   config->slot);
+	log_warn("slot exists already; taking it over", KV_S("slot", config->slot), KV_L("start", a->start),
+			 KV_END);
 	return gate_of_now(a, &a->gate, err);
 }
 
-static bool ensure_publication(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+static bool ensure_publication(struct attachment *a, const struct attach_config *config,
+							   const struct stored *stored, struct err *err)
 {
 	size_t nleft;
 	bool created;
 	uint32_t *left = left_oids(stored, &a->tables, &nleft);
 	a->added = calloc(a->tables.n + 1, sizeof *a->added);
 	bool good = left != NULL && a->added != NULL &&
-	            catalog_ensure_publication(a->sql, config->publication, &a->tables, left, nleft, &created, a->added, err);
+				catalog_ensure_publication(a->sql, config->publication, &a->tables, left, nleft, &created,
+										   a->added, err);
 	free(left);
 	return good;
 }
@@ -388,11 +408,12 @@ static bool ensure_publication(struct attachment *a, const struct attach_config 
  * belong together; and one transaction, so that a refusal leaves nothing behind. It has to end before
  * the slot is made, which waits for it.
  */
-static bool settle_tables(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+static bool settle_tables(struct attachment *a, const struct attach_config *config,
+						  const struct stored *stored, struct err *err)
 {
 	if (!run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ", err) || !read_tables(a, config, stored, err) ||
-	    !refuse_tables(config, &a->tables, err) || !ensure_publication(a, config, stored, err) ||
-	    !catalog_read_shapes(a->sql, config->publication, &a->tables, err) || !run_sql(a, "COMMIT", err))
+		!refuse_tables(config, &a->tables, err) || !ensure_publication(a, config, stored, err) ||
+		!catalog_read_shapes(a->sql, config->publication, &a->tables, err) || !run_sql(a, "COMMIT", err))
 		return false;
 	/*
 	 * Changes of a table that were written before it was published, or before
@@ -401,24 +422,28 @@ static bool settle_tables(struct attachment *a, const struct attach_config *conf
 	return gate_of_now(a, &a->added_gate, err);
 }
 
-static bool prepare(struct attachment *a, const struct attach_config *config, const struct stored *stored, struct err *err)
+static bool prepare(struct attachment *a, const struct attach_config *config, const struct stored *stored,
+					struct err *err)
 {
 	struct server_state server = {.slot = config->slot};
 	bool has_publication;
 	return identify(a, &server, err) && catalog_read_slot(a->sql, config->slot, &server.slot_state, err) &&
-	       check_lineage(a, stored, &server, err) && catalog_has_publication(a->sql, config->publication, &has_publication, err) &&
-	       check_slot_use(config, stored, &server.slot_state, has_publication, err) && settle_tables(a, config, stored, err) &&
-	       take_slot(a, config, stored, &server.slot_state, err) && read_xid(a, err);
+		   check_lineage(a, stored, &server, err) &&
+		   catalog_has_publication(a->sql, config->publication, &has_publication, err) &&
+		   check_slot_use(config, stored, &server.slot_state, has_publication, err) &&
+		   settle_tables(a, config, stored, err) && take_slot(a, config, stored, &server.slot_state, err) &&
+		   read_xid(a, err);
 }
 
-bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err)
+bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored,
+			struct attachment *out, struct err *err)
 {
 	*out = (struct attachment){.memory = config->memory};
 	/* What can be told over SQL comes first: it is told better than by a refused replication connection. */
 	if (pgconn_open(l, config->source, false, config->memory->sql_silence_ms, &out->sql, err) &&
-	    check_server(out, stored->fresh, err) && end_left_behind(out, config, err) &&
-	    pgconn_open(l, config->source, true, config->silence_ms, &out->repl, err) && remember_backends(out, err) &&
-	    prepare(out, config, stored, err))
+		check_server(out, stored->fresh, err) && end_left_behind(out, config, err) &&
+		pgconn_open(l, config->source, true, config->silence_ms, &out->repl, err) &&
+		remember_backends(out, err) && prepare(out, config, stored, err))
 		return true;
 	attachment_finish(out);
 	return false;
@@ -426,8 +451,7 @@ bool attach(struct loop *l, const struct attach_config *config, const struct sto
 
 void attachment_finish(struct attachment *a)
 {
-	if (a->sql != NULL && pgconn_was_silent(a->sql))
-		a->memory->unanswered = true;
+	if (a->sql != NULL && pgconn_was_silent(a->sql)) a->memory->unanswered = true;
 	pgconn_close(a->sql);
 	pgconn_close(a->repl);
 	source_tables_free(&a->tables);

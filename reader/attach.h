@@ -11,13 +11,14 @@
 #include "reader/stored.h"
 
 /*
- * What one attachment leaves to the next of the same process. A connection given up on our side may live on at
- * the server, with the slot or with a statement; the next attachment ends what it was.
+ * What one attachment leaves to the next of the same process. A connection given up on our side may live on
+ * at the server, with the slot or with a statement; the next attachment ends what it was.
  */
 struct attach_memory {
 	char *backends;     /* of the last attachment, an SQL array of "pid start time"; NULL = none */
 	bool unanswered;    /* its SQL connection was given up while the server owed an answer */
-	int sql_silence_ms; /* patience with the SQL connection: doubled whenever the server turned out to be busy */
+	int sql_silence_ms; /* patience with the SQL connection: doubled whenever the server turned out to be busy
+						 */
 };
 
 void attach_memory_finish(struct attach_memory *m);
@@ -38,9 +39,9 @@ struct attachment {
 	uint32_t timeline;
 	uint32_t server_version;
 	struct source_tables tables;
-	lsn_t start;      /* where to stream from: the checkpoint, or the slot's start when the store is fresh */
+	lsn_t start; /* where to stream from: the checkpoint, or the slot's start when the store is fresh */
 	bool slot_created;
-	xid_t xid_near;   /* a recent 64-bit xid */
+	xid_t xid_near; /* a recent 64-bit xid */
 	/* pg_snapshot texts that a chunk's snapshot must cover (DESIGN 5, first attach). */
 	char *gate;       /* for tables that start with the slot (fresh store) */
 	char *added_gate; /* for tables that came into the publication now; NULL when none did */
@@ -48,7 +49,8 @@ struct attachment {
 };
 
 /* stored decides what the gate compares with; it is not changed. */
-bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored, struct attachment *out, struct err *err);
+bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored,
+			struct attachment *out, struct err *err);
 void attachment_finish(struct attachment *a); /* closes the connections; accepts zeroed memory */
 
 #endif

@@ -14,8 +14,7 @@ static char *format(const char *fmt, ...)
 	char *out = NULL;
 	va_list ap;
 	va_start(ap, fmt);
-	if (vasprintf(&out, fmt, ap) < 0)
-		abort();
+	if (vasprintf(&out, fmt, ap) < 0) abort();
 	va_end(ap);
 	return out;
 }
@@ -46,29 +45,30 @@ static bool get_bool(const PGresult *r, int row, int col)
 bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err *err)
 {
 	PGresult *r = NULL;
-	if (!pgconn_query(c, sql, 0, NULL, &r, err))
-		return false;
+	if (!pgconn_query(c, sql, 0, NULL, &r, err)) return false;
 	*out = PQntuples(r) > 0 && !PQgetisnull(r, 0, 0) ? copy(PQgetvalue(r, 0, 0)) : NULL;
 	PQclear(r);
 	return true;
 }
 
 const char catalog_blockers_sql[] =
-    "SELECT coalesce(string_agg(what, ', '), 'none that this role may see') FROM ("
-    " SELECT 'pid ' || pid || ' (' || coalesce(usename, '?') || ', ' || coalesce(state, '?') || ', transaction since ' || coalesce(xact_start::text, '?') || ')' AS what"
-    "  FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
-    " UNION ALL SELECT 'prepared transaction ' || pg_catalog.quote_literal(gid) || ' (' || owner || ', since ' || prepared || ')' FROM pg_catalog.pg_prepared_xacts"
-    " LIMIT 5) x";
+	"SELECT coalesce(string_agg(what, ', '), 'none that this role may see') FROM ("
+	" SELECT 'pid ' || pid || ' (' || coalesce(usename, '?') || ', ' || coalesce(state, '?') || ', "
+	"transaction since ' || coalesce(xact_start::text, '?') || ')' AS what"
+	"  FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
+	" UNION ALL SELECT 'prepared transaction ' || pg_catalog.quote_literal(gid) || ' (' || owner || ', since "
+	"' || prepared || ')' FROM pg_catalog.pg_prepared_xacts"
+	" LIMIT 5) x";
 
 /* ---- tables ---- */
 
 static const char tables_sql[] =
-    "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.relpersistence, c.reltuples::bigint,"
-    "       c.relispartition"
-    "  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-    " WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
-    "   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
-    " ORDER BY n.nspname, c.relname";
+	"SELECT c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.relpersistence, c.reltuples::bigint,"
+	"       c.relispartition"
+	"  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+	" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
+	"   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
+	" ORDER BY n.nspname, c.relname";
 
 /*
  * Domains resolve to what they are made of: that decides encoding and JSON form.
@@ -76,18 +76,21 @@ static const char tables_sql[] =
  * version 18 on, the publication has them.
  */
 static const char columns_sql[] =
-    "WITH RECURSIVE base(oid, base_oid, typtype) AS ("
-    "  SELECT t.oid, t.oid, t.typtype FROM pg_catalog.pg_type t"
-    "   WHERE t.oid IN (SELECT atttypid FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0)"
-    "  UNION ALL"
-    "  SELECT b.oid, t.oid, t.typtype FROM base b"
-    "    JOIN pg_catalog.pg_type d ON d.oid = b.base_oid AND b.typtype = 'd'"
-    "    JOIN pg_catalog.pg_type t ON t.oid = d.typbasetype)"
-    "SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, -1), b.base_oid, a.attnotnull"
-    "  FROM pg_catalog.pg_attribute a JOIN base b ON b.oid = a.atttypid AND b.typtype <> 'd'"
-    " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated = '' OR (a.attgenerated = 's'"
-    "   AND (SELECT pg_catalog.to_jsonb(p) ->> 'pubgencols' = 's' FROM pg_catalog.pg_publication p WHERE p.pubname = $2)))"
-    " ORDER BY a.attnum";
+	"WITH RECURSIVE base(oid, base_oid, typtype) AS ("
+	"  SELECT t.oid, t.oid, t.typtype FROM pg_catalog.pg_type t"
+	"   WHERE t.oid IN (SELECT atttypid FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0)"
+	"  UNION ALL"
+	"  SELECT b.oid, t.oid, t.typtype FROM base b"
+	"    JOIN pg_catalog.pg_type d ON d.oid = b.base_oid AND b.typtype = 'd'"
+	"    JOIN pg_catalog.pg_type t ON t.oid = d.typbasetype)"
+	"SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, -1), "
+	"b.base_oid, a.attnotnull"
+	"  FROM pg_catalog.pg_attribute a JOIN base b ON b.oid = a.atttypid AND b.typtype <> 'd'"
+	" WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated = '' OR "
+	"(a.attgenerated = 's'"
+	"   AND (SELECT pg_catalog.to_jsonb(p) ->> 'pubgencols' = 's' FROM pg_catalog.pg_publication p WHERE "
+	"p.pubname = $2)))"
+	" ORDER BY a.attnum";
 
 /*
  * The index to go by: the replica identity if it is one; for FULL the primary
@@ -95,13 +98,14 @@ static const char columns_sql[] =
  * transaction, so that the log could not be followed by key.
  */
 static const char key_sql[] =
-    "SELECT pg_catalog.array_to_string((i.indkey::int2[])[0:i.indnkeyatts - 1], ' '), i.indimmediate"
-    "  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid"
-    " WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
-    "   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident WHEN 'f' THEN true ELSE false END"
-    "   AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid"
-    "                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)"
-    " ORDER BY i.indimmediate DESC, i.indisprimary DESC, i.indexrelid LIMIT 1";
+	"SELECT pg_catalog.array_to_string((i.indkey::int2[])[0:i.indnkeyatts - 1], ' '), i.indimmediate"
+	"  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid"
+	" WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
+	"   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident WHEN 'f' THEN "
+	"true ELSE false END"
+	"   AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid"
+	"                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)"
+	" ORDER BY i.indimmediate DESC, i.indisprimary DESC, i.indexrelid LIMIT 1";
 
 struct columns {
 	int n;
@@ -110,26 +114,31 @@ struct columns {
 };
 
 /* The schema as one block: built on the stack of arrays, then copied. */
-static struct schema *build_schema(const PGresult *cols, struct columns *map, const int *key_attnums, size_t nkeys)
+static struct schema *build_schema(const PGresult *cols, struct columns *map, const int *key_attnums,
+								   size_t nkeys)
 {
 	struct column columns[1664];
 	uint16_t key_columns[KEY_COLUMNS_MAX];
 	uint8_t key_kinds[KEY_COLUMNS_MAX];
 	for (int i = 0; i < map->n; i++)
-		columns[i] = (struct column){.name = PQgetvalue(cols, i, 1), .type_oid = get_oid(cols, i, 2),
-		                             .typmod = atoi(PQgetvalue(cols, i, 3)), .type_name = PQgetvalue(cols, i, 4),
-		                             .type_class = (uint8_t)type_class_of(map->base_oid[i])};
+		columns[i] = (struct column){.name = PQgetvalue(cols, i, 1),
+									 .type_oid = get_oid(cols, i, 2),
+									 .typmod = atoi(PQgetvalue(cols, i, 3)),
+									 .type_name = PQgetvalue(cols, i, 4),
+									 .type_class = (uint8_t)type_class_of(map->base_oid[i])};
 	for (size_t k = 0; k < nkeys; k++) {
 		int i = 0;
 		while (i < map->n && map->attnum[i] != key_attnums[k])
 			i++;
-		if (i == map->n)
-			return NULL; /* a generated column, which the stream does not carry */
+		if (i == map->n) return NULL; /* a generated column, which the stream does not carry */
 		key_columns[k] = (uint16_t)i;
 		key_kinds[k] = (uint8_t)key_kind_of_type(map->base_oid[i]);
 	}
-	struct schema s = {.ncolumns = (uint16_t)map->n, .nkeys = (uint16_t)nkeys, .columns = columns,
-	                   .key_columns = key_columns, .key_kinds = key_kinds};
+	struct schema s = {.ncolumns = (uint16_t)map->n,
+					   .nkeys = (uint16_t)nkeys,
+					   .columns = columns,
+					   .key_columns = key_columns,
+					   .key_kinds = key_kinds};
 	return schema_copy(&s);
 }
 
@@ -138,8 +147,7 @@ static size_t parse_attnums(const char *text, int *out)
 	size_t n = 0;
 	for (char *end; *text != '\0' && n < KEY_COLUMNS_MAX; text = *end == ' ' ? end + 1 : end) {
 		out[n] = (int)strtol(text, &end, 10);
-		if (end == text)
-			break;
+		if (end == text) break;
 		n++;
 	}
 	return n;
@@ -149,17 +157,23 @@ static char *refuse_key(const struct source_table *t, char identity)
 {
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name), *out;
 	if (identity == 'n')
-		out = format("%s has REPLICA IDENTITY NOTHING, so its updates and deletes could not be told apart: run ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT", t->display, s, n);
+		out = format("%s has REPLICA IDENTITY NOTHING, so its updates and deletes could not be told apart: "
+					 "run ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT",
+					 t->display, s, n);
 	else
-		out = format("%s has no usable key (primary key, or unique index over NOT NULL columns, not partial, not deferrable): run "
-		             "ALTER TABLE %s.%s ADD PRIMARY KEY (...), or ALTER TABLE %s.%s REPLICA IDENTITY USING INDEX ...", t->display, s, n, s, n);
+		out = format(
+			"%s has no usable key (primary key, or unique index over NOT NULL columns, not partial, not "
+			"deferrable): run "
+			"ALTER TABLE %s.%s ADD PRIMARY KEY (...), or ALTER TABLE %s.%s REPLICA IDENTITY USING INDEX ...",
+			t->display, s, n, s, n);
 	free(s);
 	free(n);
 	return out;
 }
 
 /* Fills in schema, or refusal. */
-static bool read_shape(struct pgconn *c, const char *publication, struct source_table *t, char identity, struct err *err)
+static bool read_shape(struct pgconn *c, const char *publication, struct source_table *t, char identity,
+					   struct err *err)
 {
 	char oid[16];
 	const char *params[] = {oid, publication};
@@ -169,7 +183,8 @@ static bool read_shape(struct pgconn *c, const char *publication, struct source_
 	struct columns map = {.n = 0};
 
 	snprintf(oid, sizeof oid, "%u", t->oid);
-	if (!pgconn_query(c, columns_sql, 2, params, &cols, err) || !pgconn_query(c, key_sql, 1, params, &key, err))
+	if (!pgconn_query(c, columns_sql, 2, params, &cols, err) ||
+		!pgconn_query(c, key_sql, 1, params, &key, err))
 		goto out;
 	for (; map.n < PQntuples(cols) && map.n < 1664; map.n++) {
 		map.attnum[map.n] = atoi(PQgetvalue(cols, map.n, 0));
@@ -177,8 +192,7 @@ static bool read_shape(struct pgconn *c, const char *publication, struct source_
 	}
 	if (PQntuples(key) == 1 && get_bool(key, 0, 1))
 		t->schema = build_schema(cols, &map, attnums, parse_attnums(PQgetvalue(key, 0, 0), attnums));
-	if (t->schema == NULL)
-		t->refusal = refuse_key(t, identity);
+	if (t->schema == NULL) t->refusal = refuse_key(t, identity);
 	good = true;
 out:
 	PQclear(cols);
@@ -186,67 +200,66 @@ out:
 	return good;
 }
 
-static bool add_table(struct pgconn *c, const char *publication, const PGresult *r, int row, struct source_tables *out, struct err *err)
+static bool add_table(struct pgconn *c, const char *publication, const PGresult *r, int row,
+					  struct source_tables *out, struct err *err)
 {
 	struct source_table *t = &out->v[out->n++];
-	char kind = PQgetvalue(r, row, 3)[0], identity = PQgetvalue(r, row, 4)[0], persistence = PQgetvalue(r, row, 5)[0];
-	*t = (struct source_table){.oid = get_oid(r, row, 0), .schema_name = copy(PQgetvalue(r, row, 1)),
-	                           .table_name = copy(PQgetvalue(r, row, 2)), .rows_estimate = atoll(PQgetvalue(r, row, 6))};
+	char kind = PQgetvalue(r, row, 3)[0], identity = PQgetvalue(r, row, 4)[0],
+		 persistence = PQgetvalue(r, row, 5)[0];
+	*t = (struct source_table){.oid = get_oid(r, row, 0),
+							   .schema_name = copy(PQgetvalue(r, row, 1)),
+							   .table_name = copy(PQgetvalue(r, row, 2)),
+							   .rows_estimate = atoll(PQgetvalue(r, row, 6))};
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name);
 	t->display = display_name(t->schema_name, t->table_name);
 	t->from_sql = format("ONLY %s.%s", s, n);
 	free(s);
 	free(n);
 	if (kind == 'p')
-		t->refusal = format("%s is partitioned, which is not supported yet: name its partitions instead", t->display);
+		t->refusal =
+			format("%s is partitioned, which is not supported yet: name its partitions instead", t->display);
 	else if (persistence == 'u')
-		t->refusal = format("%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED", t->display);
+		t->refusal = format("%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED",
+							t->display);
 	else
 		return read_shape(c, publication, t, identity, err);
 	return true;
 }
 
 /* Notes every pattern that matches. */
-static bool match(const struct name_patterns *patterns, const char *schema_name, const char *table_name, bool *hit)
+static bool match(const struct name_patterns *patterns, const char *schema_name, const char *table_name,
+				  bool *hit)
 {
 	bool any = false;
 	for (size_t i = 0; i < names_pattern_count(patterns); i++) {
-		if (!names_match_one(patterns, i, schema_name, table_name))
-			continue;
+		if (!names_match_one(patterns, i, schema_name, table_name)) continue;
 		any = hit[i] = true;
 	}
 	return any;
 }
 
-bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns, bool *hit,
-                         struct source_tables *out, struct err *err)
+bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns,
+						 bool *hit, struct source_tables *out, struct err *err)
 {
 	PGresult *r = NULL;
 	char *at = NULL;
 	bool good = false;
 	*out = (struct source_tables){.v = NULL};
-	if (!pgconn_query(c, tables_sql, 0, NULL, &r, err))
-		goto out;
+	if (!pgconn_query(c, tables_sql, 0, NULL, &r, err)) goto out;
 	out->v = calloc((size_t)PQntuples(r) + 1, sizeof *out->v);
-	if (out->v == NULL)
-		abort();
+	if (out->v == NULL) abort();
 	for (int row = 0; row < PQntuples(r); row++) {
-		if (!match(patterns, PQgetvalue(r, row, 1), PQgetvalue(r, row, 2), hit))
-			continue;
-		if (!add_table(c, publication, r, row, out, err))
-			goto out;
+		if (!match(patterns, PQgetvalue(r, row, 1), PQgetvalue(r, row, 2), hit)) continue;
+		if (!add_table(c, publication, r, row, out, err)) goto out;
 	}
 	/* Read after the shapes: any DDL that they show has committed below this. */
-	if (!catalog_ask_text(c, "SELECT pg_catalog.pg_current_wal_insert_lsn()", &at, err))
-		goto out;
+	if (!catalog_ask_text(c, "SELECT pg_catalog.pg_current_wal_insert_lsn()", &at, err)) goto out;
 	good = at != NULL && lsn_parse(at, &out->read_at);
-	if (!good)
-		err_set(err, ERR_PROTOCOL, "the server's WAL position is not understood");
+	if (!good) err_set(err, ERR_PROTOCOL, "the server's WAL position is not understood");
 out:
 	free(at);
 	PQclear(r);
-	if (!good)
-		source_tables_free(out);
+	if (!good) source_tables_free(out);
 	return good;
 }
 
@@ -270,8 +283,7 @@ void source_tables_free(struct source_tables *t)
 const struct source_table *source_tables_find(const struct source_tables *t, uint32_t oid)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].oid == oid)
-			return &t->v[i];
+		if (t->v[i].oid == oid) return &t->v[i];
 	return NULL;
 }
 
@@ -291,23 +303,23 @@ static void text_add(struct text *t, const char *a, const char *b)
 static bool run_ddl(struct pgconn *c, const char *sql, struct err *err)
 {
 	PGresult *r = NULL;
-	if (!pgconn_query(c, sql, 0, NULL, &r, err))
-		return err_wrap(err, "%s", sql);
+	if (!pgconn_query(c, sql, 0, NULL, &r, err)) return err_wrap(err, "%s", sql);
 	PQclear(r);
 	return true;
 }
 
-static bool create_publication(struct pgconn *c, const char *id, const struct source_tables *t, struct err *err)
+static bool create_publication(struct pgconn *c, const char *id, const struct source_tables *t,
+							   struct err *err)
 {
 	struct text sql = {format("CREATE PUBLICATION %s FOR TABLE ", id)};
 	const char *comma = "";
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->v[i].refusal != NULL)
-			continue;
+		if (t->v[i].refusal != NULL) continue;
 		text_add(&sql, comma, t->v[i].from_sql);
 		comma = ", ";
 	}
-	text_add(&sql, " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)", "");
+	text_add(&sql, " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)",
+			 "");
 	bool good = run_ddl(c, sql.p, err);
 	free(sql.p);
 	return good;
@@ -317,56 +329,64 @@ static bool check_publication(const PGresult *r, const char *publication, struct
 {
 	for (int i = 0; i < 4; i++)
 		if (!get_bool(r, 0, i))
-			return err_set(err, ERR_CONFIG,
-			               "publication %s leaves out some kinds of change, so the copy could not be exact: run "
-			               "ALTER PUBLICATION ... SET (publish = 'insert, update, delete, truncate')", publication);
+			return err_set(
+				err, ERR_CONFIG,
+				"publication %s leaves out some kinds of change, so the copy could not be exact: run "
+				"ALTER PUBLICATION ... SET (publish = 'insert, update, delete, truncate')",
+				publication);
 	return true;
 }
 
 /* Marks which tables are published, and refuses what the copy would have to imitate but does not. */
-static bool read_members(struct pgconn *c, const char *publication, const struct source_tables *t, bool *member, struct err *err)
+static bool read_members(struct pgconn *c, const char *publication, const struct source_tables *t,
+						 bool *member, struct err *err)
 {
 	PGresult *r = NULL;
 	const char *params[] = {publication};
 	bool good = true;
-	const char *sql = PQserverVersion(pgconn_pg(c)) >= 150000
-	    ? "SELECT pr.prrelid, pg_catalog.pg_get_expr(pr.prqual, pr.prrelid), pr.prattrs IS NOT NULL FROM pg_catalog.pg_publication_rel pr"
-	      "  JOIN pg_catalog.pg_publication p ON p.oid = pr.prpubid WHERE p.pubname = $1"
-	      " UNION SELECT c.oid, NULL, false FROM pg_catalog.pg_publication_tables pt"
-	      "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = pt.tablename"
-	      " WHERE pt.pubname = $1 AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel x JOIN pg_catalog.pg_publication y ON y.oid = x.prpubid"
-	      "   WHERE y.pubname = $1 AND x.prrelid = c.oid)"
-	    : "SELECT c.oid, NULL::text, false FROM pg_catalog.pg_publication_tables pt"
-	      "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = pt.tablename"
-	      " WHERE pt.pubname = $1";
-	if (!pgconn_query(c, sql, 1, params, &r, err))
-		return false;
+	const char *sql =
+		PQserverVersion(pgconn_pg(c)) >= 150000
+			? "SELECT pr.prrelid, pg_catalog.pg_get_expr(pr.prqual, pr.prrelid), pr.prattrs IS NOT NULL FROM "
+			  "pg_catalog.pg_publication_rel pr"
+			  "  JOIN pg_catalog.pg_publication p ON p.oid = pr.prpubid WHERE p.pubname = $1"
+			  " UNION SELECT c.oid, NULL, false FROM pg_catalog.pg_publication_tables pt"
+			  "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON "
+			  "c.relnamespace = n.oid AND c.relname = pt.tablename"
+			  " WHERE pt.pubname = $1 AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel x JOIN "
+			  "pg_catalog.pg_publication y ON y.oid = x.prpubid"
+			  "   WHERE y.pubname = $1 AND x.prrelid = c.oid)"
+			: "SELECT c.oid, NULL::text, false FROM pg_catalog.pg_publication_tables pt"
+			  "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON "
+			  "c.relnamespace = n.oid AND c.relname = pt.tablename"
+			  " WHERE pt.pubname = $1";
+	if (!pgconn_query(c, sql, 1, params, &r, err)) return false;
 	for (int row = 0; row < PQntuples(r) && good; row++) {
 		for (size_t i = 0; i < t->n; i++) {
-			if (t->v[i].oid != get_oid(r, row, 0))
-				continue;
+			if (t->v[i].oid != get_oid(r, row, 0)) continue;
 			member[i] = true;
 			if (!PQgetisnull(r, row, 1) && t->v[i].filter_sql == NULL)
 				t->v[i].filter_sql = copy(PQgetvalue(r, row, 1));
 			if (get_bool(r, row, 2))
-				good = err_set(err, ERR_CONFIG, "publication %s publishes only some columns of %s, which is not supported yet: "
-				               "use a publication without column lists", publication, t->v[i].display);
+				good =
+					err_set(err, ERR_CONFIG,
+							"publication %s publishes only some columns of %s, which is not supported yet: "
+							"use a publication without column lists",
+							publication, t->v[i].display);
 		}
 	}
 	PQclear(r);
 	return good;
 }
 
-static bool add_missing(struct pgconn *c, const char *id, const struct source_tables *t, const bool *member, bool *added, struct err *err)
+static bool add_missing(struct pgconn *c, const char *id, const struct source_tables *t, const bool *member,
+						bool *added, struct err *err)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		if (member[i] || t->v[i].refusal != NULL)
-			continue;
+		if (member[i] || t->v[i].refusal != NULL) continue;
 		char *sql = format("ALTER PUBLICATION %s ADD TABLE %s", id, t->v[i].from_sql);
 		bool good = run_ddl(c, sql, err);
 		free(sql);
-		if (!good)
-			return false;
+		if (!good) return false;
 		added[i] = true;
 	}
 	return true;
@@ -375,15 +395,16 @@ static bool add_missing(struct pgconn *c, const char *id, const struct source_ta
 /* A table that was left would only be streamed for nothing. */
 static bool drop_one(struct pgconn *c, const char *publication, const char *id, uint32_t oid, struct err *err)
 {
-	static const char ask[] = "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_publication_rel r"
-	                          " JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid"
-	                          " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1 AND c.oid = $2::oid";
+	static const char ask[] =
+		"SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_publication_rel r"
+		" JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid JOIN pg_catalog.pg_class c ON c.oid = "
+		"r.prrelid"
+		" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1 AND c.oid = $2::oid";
 	char text[16];
 	const char *params[] = {publication, text};
 	PGresult *r = NULL;
 	snprintf(text, sizeof text, "%u", oid);
-	if (!pgconn_query(c, ask, 2, params, &r, err))
-		return false;
+	if (!pgconn_query(c, ask, 2, params, &r, err)) return false;
 	bool good = true;
 	if (PQntuples(r) == 1) {
 		char *sql = format("ALTER PUBLICATION %s DROP TABLE %s", id, PQgetvalue(r, 0, 0));
@@ -406,13 +427,16 @@ bool catalog_has_publication(struct pgconn *c, const char *publication, bool *ou
 }
 
 bool catalog_ensure_publication(struct pgconn *c, const char *publication, struct source_tables *t,
-                                const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added, struct err *err)
+								const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added,
+								struct err *err)
 {
 	PGresult *r = NULL;
 	const char *params[] = {publication};
 	*created = false;
-	if (!pgconn_query(c, "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_catalog.pg_publication WHERE pubname = $1", 1,
-	                  params, &r, err))
+	if (!pgconn_query(c,
+					  "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_catalog.pg_publication "
+					  "WHERE pubname = $1",
+					  1, params, &r, err))
 		return false;
 	char *id = quote_identifier(publication);
 	bool *member = calloc(t->n + 1, sizeof *member);
@@ -423,8 +447,8 @@ bool catalog_ensure_publication(struct pgconn *c, const char *publication, struc
 		for (size_t i = 0; i < t->n; i++)
 			added[i] = t->v[i].refusal == NULL;
 	} else {
-		good = good && check_publication(r, publication, err) && read_members(c, publication, t, member, err) &&
-		       add_missing(c, id, t, member, added, err);
+		good = good && check_publication(r, publication, err) &&
+			   read_members(c, publication, t, member, err) && add_missing(c, id, t, member, added, err);
 		for (size_t i = 0; good && i < ndrop; i++)
 			good = drop_one(c, publication, id, drop_oids[i], err);
 	}
@@ -448,18 +472,15 @@ bool catalog_read_shapes(struct pgconn *c, const char *publication, struct sourc
 {
 	uint32_t *oids = calloc(t->n + 1, sizeof *oids);
 	PGresult *r = NULL;
-	if (oids == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (oids == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < t->n; i++)
 		oids[i] = t->v[i].oid;
 	char *sql = shape_sql((uint32_t)PQserverVersion(pgconn_pg(c)), publication, oids, t->n);
 	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
-	if (good)
-		take_shapes(r, t);
+	if (good) take_shapes(r, t);
 	/* One that has none was dropped since: the next look at the catalog will tell. */
 	for (size_t i = 0; good && i < t->n; i++)
-		if (t->v[i].shape == NULL)
-			t->v[i].shape = copy("");
+		if (t->v[i].shape == NULL) t->v[i].shape = copy("");
 	PQclear(r);
 	free(sql);
 	free(oids);
@@ -470,16 +491,16 @@ bool catalog_read_shapes(struct pgconn *c, const char *publication, struct sourc
 
 bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *out, struct err *err)
 {
-	static const char sql[] =
-	    "SELECT active, slot_type = 'logical', plugin = 'pgoutput' AND database = pg_catalog.current_database(), active_pid,"
-	    " confirmed_flush_lsn, coalesce(pg_catalog.to_jsonb(s) ->> 'invalidation_reason', ''), coalesce(wal_status, ''),"
-	    " coalesce((pg_catalog.to_jsonb(s) ->> 'conflicting')::boolean, false)"
-	    " FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1";
+	static const char sql[] = "SELECT active, slot_type = 'logical', plugin = 'pgoutput' AND database = "
+							  "pg_catalog.current_database(), active_pid,"
+							  " confirmed_flush_lsn, coalesce(pg_catalog.to_jsonb(s) ->> "
+							  "'invalidation_reason', ''), coalesce(wal_status, ''),"
+							  " coalesce((pg_catalog.to_jsonb(s) ->> 'conflicting')::boolean, false)"
+							  " FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1";
 	PGresult *r = NULL;
 	const char *params[] = {slot};
 	*out = (struct slot_state){.exists = false};
-	if (!pgconn_query(c, sql, 1, params, &r, err))
-		return false;
+	if (!pgconn_query(c, sql, 1, params, &r, err)) return false;
 	if (PQntuples(r) == 1) {
 		const char *reason = PQgetvalue(r, 0, 5), *wal = PQgetvalue(r, 0, 6);
 		bool conflicting = get_bool(r, 0, 7);
@@ -491,8 +512,10 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 		(void)lsn_parse(PQgetvalue(r, 0, 4), &out->confirmed_flush);
 		out->lost = *reason != '\0' || conflicting || strcmp(wal, "lost") == 0;
 		/* Version 16 calls every lost slot conflicting and has no reason yet. */
-		snprintf(out->why_lost, sizeof out->why_lost, "%s", *reason != '\0' ? reason : conflicting ? "required WAL or catalog rows were removed"
-		                                                                                     : "required WAL was removed");
+		snprintf(out->why_lost, sizeof out->why_lost, "%s",
+				 *reason != '\0' ? reason
+				 : conflicting   ? "required WAL or catalog rows were removed"
+								 : "required WAL was removed");
 	}
 	PQclear(r);
 	return true;

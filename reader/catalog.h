@@ -35,8 +35,8 @@ struct source_tables {
  * included. hit[i] tells whether pattern i matched any. The publication, which need not
  * exist yet, decides about generated columns.
  */
-bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns, bool *hit,
-                         struct source_tables *out, struct err *err);
+bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns,
+						 bool *hit, struct source_tables *out, struct err *err);
 /* Fills in the shapes of tables that are not refused. After catalog_ensure_publication(). */
 bool catalog_read_shapes(struct pgconn *c, const char *publication, struct source_tables *t, struct err *err);
 void source_tables_free(struct source_tables *t); /* accepts zeroed memory */
@@ -46,11 +46,12 @@ const struct source_table *source_tables_find(const struct source_tables *t, uin
  * Makes sure that the publication exists, publishes every kind of change, and
  * has all tables of t that are not refused; creates or extends it when needed.
  * *created tells that it was created; added[i], parallel to t, that the table was not in it before. Row
- * filters of an existing publication are taken over into t; column lists are refused. Tables of ours that are published but not in t any more are
- * taken out (drop_oids).
+ * filters of an existing publication are taken over into t; column lists are refused. Tables of ours that are
+ * published but not in t any more are taken out (drop_oids).
  */
 bool catalog_ensure_publication(struct pgconn *c, const char *publication, struct source_tables *t,
-                                const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added, struct err *err);
+								const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added,
+								struct err *err);
 /* Whether the publication exists. */
 bool catalog_has_publication(struct pgconn *c, const char *publication, bool *out, struct err *err);
 
@@ -66,7 +67,8 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 /* schema.table as people write it, quoted where needed; caller frees. */
 char *display_name(const char *schema_name, const char *table_name);
 
-/* One text: the sessions and prepared transactions that hold a transaction id, oldest first, a few of them. */
+/* One text: the sessions and prepared transactions that hold a transaction id, oldest first, a few of them.
+ */
 extern const char catalog_blockers_sql[];
 
 /* One-row, one-column question answered as text (malloc'd; NULL for SQL NULL or no row). */

@@ -39,8 +39,7 @@ struct changes {
 struct changes *changes_create(const struct changes_config *config, struct changes_sink sink)
 {
 	struct changes *ch = calloc(1, sizeof *ch);
-	if (ch == NULL)
-		abort();
+	if (ch == NULL) abort();
 	ch->config = *config;
 	ch->sink = sink;
 	ch->received = ch->stored = config->checkpoint;
@@ -50,9 +49,8 @@ struct changes *changes_create(const struct changes_config *config, struct chang
 void changes_destroy(struct changes *ch)
 {
 	struct table *t, *next;
-	if (ch == NULL)
-		return;
-	HASH_ITER(hh, ch->by_oid, t, next) {
+	if (ch == NULL) return;
+	HASH_ITER (hh, ch->by_oid, t, next) {
 		HASH_DEL(ch->by_oid, t);
 		relation_finish(&t->rel);
 		free(t);
@@ -71,12 +69,12 @@ void changes_set_copier(struct changes *ch, struct copier *copier)
 	copier_stream_position(copier, ch->received);
 }
 
-void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn)
+void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
+					   lsn_t shape_lsn)
 {
 	struct table *t = calloc(1, sizeof *t);
 	struct buf display = {0};
-	if (t == NULL)
-		abort();
+	if (t == NULL) abort();
 	names_put(&display, record->schema_name, record->table_name);
 	buf_put_u8(&display, 0);
 	t->rel = (struct relation){.oid = record->oid, .table_id = record->id, .display = (char *)display.p};
@@ -95,8 +93,7 @@ static struct table *find_table(struct changes *ch, uint32_t oid)
 static const struct table *find_by_id(const struct changes *ch, uint32_t table_id)
 {
 	for (const struct table *t = ch->by_oid; t != NULL; t = t->hh.next)
-		if (t->rel.table_id == table_id)
-			return t;
+		if (t->rel.table_id == table_id) return t;
 	return NULL;
 }
 
@@ -127,8 +124,7 @@ void changes_flush(struct changes *ch)
 {
 	struct batch *b = ch->batch;
 	ch->batch = NULL;
-	if (b != NULL)
-		ch->sink.push(ch->sink.ctx, b);
+	if (b != NULL) ch->sink.push(ch->sink.ctx, b);
 }
 
 /*
@@ -138,18 +134,15 @@ void changes_flush(struct changes *ch)
  */
 void changes_emit(struct changes *ch, struct batch *b)
 {
-	if (ch->received.v > ch->stored.v)
-		add_position(ch);
+	if (ch->received.v > ch->stored.v) add_position(ch);
 	changes_flush(ch);
 	ch->sink.push(ch->sink.ctx, b);
 }
 
 static struct batch *batch(struct changes *ch)
 {
-	if (ch->batch != NULL && batch_bytes(ch->batch) > BATCH_BYTES)
-		changes_flush(ch);
-	if (ch->batch == NULL)
-		ch->batch = batch_create();
+	if (ch->batch != NULL && batch_bytes(ch->batch) > BATCH_BYTES) changes_flush(ch);
+	if (ch->batch == NULL) ch->batch = batch_create();
 	return ch->batch;
 }
 
@@ -160,25 +153,24 @@ static struct slice keep(struct batch *b, const void *p, size_t n)
 
 /* ---- transactions ---- */
 
-/* Commits are delivered in order. What came out of it would be below positions that are taken already, and be lost. */
+/* Commits are delivered in order. What came out of it would be below positions that are taken already, and be
+ * lost. */
 static bool refuse_order(const struct changes *ch, lsn_t commit_lsn, struct err *err)
 {
 	char at[LSN_TEXT_SIZE], received[LSN_TEXT_SIZE];
-	return err_set(err, ERR_PROTOCOL, "a transaction that commits at %s came when everything below %s had been received",
-	               lsn_format(commit_lsn, at), lsn_format(ch->received, received));
+	return err_set(err, ERR_PROTOCOL,
+				   "a transaction that commits at %s came when everything below %s had been received",
+				   lsn_format(commit_lsn, at), lsn_format(ch->received, received));
 }
 
 static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
-	if (ch->tx.open)
-		return err_set(err, ERR_PROTOCOL, "a transaction began inside another");
+	if (ch->tx.open) return err_set(err, ERR_PROTOCOL, "a transaction began inside another");
 	xid_t xid = xid_widen(m->u.begin.xid, ch->config.xid_near);
-	if (xid.v > ch->config.xid_near.v)
-		ch->config.xid_near = xid;
+	if (xid.v > ch->config.xid_near.v) ch->config.xid_near = xid;
 	lsn_t commit_lsn = m->u.begin.commit_lsn;
 	bool skip = commit_lsn.v < ch->config.checkpoint.v;
-	if (!skip && commit_lsn.v < ch->received.v)
-		return refuse_order(ch, commit_lsn, err);
+	if (!skip && commit_lsn.v < ch->received.v) return refuse_order(ch, commit_lsn, err);
 	if (!skip) {
 		/* All below this one have been received. Windows that close now come before it. */
 		ch->received = commit_lsn;
@@ -191,16 +183,15 @@ static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *
 static bool refuse_end(const struct changes *ch, lsn_t end_lsn, struct err *err)
 {
 	char at[LSN_TEXT_SIZE], end[LSN_TEXT_SIZE];
-	return err_set(err, ERR_PROTOCOL, "a transaction that commits at %s ends at %s", lsn_format(ch->tx.commit_lsn, at),
-	               lsn_format(end_lsn, end));
+	return err_set(err, ERR_PROTOCOL, "a transaction that commits at %s ends at %s",
+				   lsn_format(ch->tx.commit_lsn, at), lsn_format(end_lsn, end));
 }
 
 static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
 		return err_set(err, ERR_PROTOCOL, "a commit that belongs to no open transaction");
-	if (m->u.commit.end_lsn.v <= ch->tx.commit_lsn.v)
-		return refuse_end(ch, m->u.commit.end_lsn, err);
+	if (m->u.commit.end_lsn.v <= ch->tx.commit_lsn.v) return refuse_end(ch, m->u.commit.end_lsn, err);
 	bool skip = ch->tx.skip;
 	if (!skip) {
 		struct op *op = batch_add(batch(ch), OP_COMMIT);
@@ -213,10 +204,8 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 		ch->commit_time_us = m->u.commit.commit_time_us;
 	}
 	ch->tx = (struct transaction){.open = false};
-	if (skip)
-		return true;
-	if (ch->received.v < m->u.commit.end_lsn.v)
-		ch->received = m->u.commit.end_lsn;
+	if (skip) return true;
+	if (ch->received.v < m->u.commit.end_lsn.v) ch->received = m->u.commit.end_lsn;
 	copier_stream_commit(ch->copier, m->u.commit.end_lsn);
 	return true;
 }
@@ -224,16 +213,14 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 void changes_position(struct changes *ch, lsn_t wal_end)
 {
 	/* Right after the start it can step back. */
-	if (wal_end.v <= ch->received.v)
-		return;
+	if (wal_end.v <= ch->received.v) return;
 	ch->received = wal_end;
 	copier_stream_position(ch->copier, wal_end);
 }
 
 bool changes_store_position(struct changes *ch)
 {
-	if (ch->tx.open || ch->received.v <= ch->stored.v)
-		return false;
+	if (ch->tx.open || ch->received.v <= ch->stored.v) return false;
 	add_position(ch);
 	changes_flush(ch);
 	return true;
@@ -273,13 +260,11 @@ uint64_t changes_count(const struct changes *ch)
 static bool take_relation(struct changes *ch, const struct pgo_msg *m, bool *altered, struct err *err)
 {
 	struct table *t = find_table(ch, m->u.relation.oid);
-	if (t == NULL)
-		return true;
+	if (t == NULL) return true;
 	/* Sent once a session: a skipped transaction's Relation message holds for the ones behind it. */
 	bool older = ch->tx.skip || ch->tx.commit_lsn.v < t->shape_lsn.v;
 	*altered = !older && !relation_wire_is_schema(&t->rel, m);
-	if (*altered)
-		return err_set(err, ERR_RETRY, "table %s was altered", t->rel.display);
+	if (*altered) return err_set(err, ERR_RETRY, "table %s was altered", t->rel.display);
 	relation_set_wire(&t->rel, m);
 	ch->sink.described(ch->sink.ctx);
 	return true;
@@ -312,21 +297,22 @@ static void add_delete(struct changes *ch, const struct table *t, const struct e
 }
 
 /* src: where unchanged values come from, NULL for an insert. */
-static bool add_upsert(struct changes *ch, const struct table *t, const struct pgo_msg *m, const struct encoded_key *src, struct err *err)
+static bool add_upsert(struct changes *ch, const struct table *t, const struct pgo_msg *m,
+					   const struct encoded_key *src, struct err *err)
 {
 	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
 	struct pos pos = next_pos(ch);
 	bool partial;
 	buf_reset(&ch->row);
-	if (!relation_row(&t->rel, &m->u.change.new_tuple, old, m->u.change.old_kind == 'O', pos, ch->tx.xid, &ch->key, &ch->row, &partial, err))
+	if (!relation_row(&t->rel, &m->u.change.new_tuple, old, m->u.change.old_kind == 'O', pos, ch->tx.xid,
+					  &ch->key, &ch->row, &partial, err))
 		return false;
 	struct op *op = batch_add(batch(ch), OP_UPSERT);
 	add_key(ch, op, t, &ch->key);
 	op->pos = pos;
 	op->body = arena_copy(&ch->batch->arena, ch->row.p, ch->row.n);
 	op->body_len = ch->row.n;
-	if (src != NULL && partial)
-		op->src_key = keep(ch->batch, src->bytes, src->n);
+	if (src != NULL && partial) op->src_key = keep(ch->batch, src->bytes, src->n);
 	copier_stream_change(ch->copier, t->rel.table_id, op->key);
 	return true;
 }
@@ -339,17 +325,13 @@ static bool same_key(const struct encoded_key *a, const struct encoded_key *b)
 static bool take_update(struct changes *ch, const struct table *t, const struct pgo_msg *m, struct err *err)
 {
 	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
-	if (!relation_key(&t->rel, &m->u.change.new_tuple, false, old, &ch->key, err))
-		return false;
-	if (old == NULL)
-		return add_upsert(ch, t, m, &ch->key, err);
+	if (!relation_key(&t->rel, &m->u.change.new_tuple, false, old, &ch->key, err)) return false;
+	if (old == NULL) return add_upsert(ch, t, m, &ch->key, err);
 	if (!relation_key(&t->rel, old, m->u.change.old_kind == 'K', &m->u.change.new_tuple, &ch->old_key, err))
 		return false;
-	if (same_key(&ch->key, &ch->old_key))
-		return add_upsert(ch, t, m, &ch->key, err);
+	if (same_key(&ch->key, &ch->old_key)) return add_upsert(ch, t, m, &ch->key, err);
 	/* The new key first: unchanged values are read from the entry that the old key still has. */
-	if (!add_upsert(ch, t, m, &ch->old_key, err))
-		return false;
+	if (!add_upsert(ch, t, m, &ch->old_key, err)) return false;
 	add_delete(ch, t, &ch->old_key);
 	return true;
 }
@@ -357,33 +339,25 @@ static bool take_update(struct changes *ch, const struct table *t, const struct 
 static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	struct table *t = find_table(ch, m->u.change.oid);
-	if (ch->tx.skip || t == NULL || t->rel.unmapped)
-		return true;
-	if (!ch->tx.open)
-		return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
+	if (ch->tx.skip || t == NULL || t->rel.unmapped) return true;
+	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
 	ch->tx.changed = true;
 	ch->count++;
-	if (m->kind == PGO_UPDATE)
-		return take_update(ch, t, m, err);
+	if (m->kind == PGO_UPDATE) return take_update(ch, t, m, err);
 	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
-	if (!relation_key(&t->rel, tuple, false, NULL, &ch->key, err))
-		return false;
-	if (m->kind == PGO_INSERT)
-		return add_upsert(ch, t, m, NULL, err);
+	if (!relation_key(&t->rel, tuple, false, NULL, &ch->key, err)) return false;
+	if (m->kind == PGO_INSERT) return add_upsert(ch, t, m, NULL, err);
 	add_delete(ch, t, &ch->key);
 	return true;
 }
 
 static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
-	if (ch->tx.skip)
-		return true;
-	if (!ch->tx.open)
-		return err_set(err, ERR_PROTOCOL, "a TRUNCATE outside of a transaction");
+	if (ch->tx.skip) return true;
+	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a TRUNCATE outside of a transaction");
 	for (uint32_t i = 0; i < m->u.truncate.n; i++) {
 		const struct table *t = find_table(ch, m->u.truncate.oids[i]);
-		if (t == NULL || t->rel.unmapped)
-			continue;
+		if (t == NULL || t->rel.unmapped) continue;
 		struct op *op = batch_add(batch(ch), OP_TRUNCATE);
 		op->table_id = t->rel.table_id;
 		op->pos = next_pos(ch);
@@ -396,8 +370,7 @@ static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct er
 bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err)
 {
 	struct pgo_msg m;
-	if (!pgo_decode(payload, &ch->scratch, &m, err))
-		return false;
+	if (!pgo_decode(payload, &ch->scratch, &m, err)) return false;
 	switch (m.kind) {
 	case PGO_BEGIN: return take_begin(ch, &m, err);
 	case PGO_COMMIT: return take_commit(ch, &m, err);

@@ -40,7 +40,8 @@ void changes_set_copier(struct changes *ch, struct copier *copier);
  * schema is from the source's catalog as of then. Transactions below it may describe an older
  * shape; another shape above it is ERR_RETRY: attach again.
  */
-void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema, lsn_t shape_lsn);
+void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
+					   lsn_t shape_lsn);
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
 const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 
@@ -48,7 +49,8 @@ const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err);
 /* A keepalive; kept to the end of an open transaction. */
 void changes_position(struct changes *ch, lsn_t wal_end);
-/* The checkpoint may move to what was received, if nothing is open: an idle slot must not pin WAL. True if there was something to store. */
+/* The checkpoint may move to what was received, if nothing is open: an idle slot must not pin WAL. True if
+ * there was something to store. */
 bool changes_store_position(struct changes *ch);
 
 /* Pushes what was collected. The copier's batches go through changes_emit, behind it. */
@@ -56,8 +58,8 @@ void changes_flush(struct changes *ch);
 void changes_emit(struct changes *ch, struct batch *b);
 
 bool changes_in_transaction(const struct changes *ch);
-lsn_t changes_received(const struct changes *ch); /* every commit below it has been received */
+lsn_t changes_received(const struct changes *ch);         /* every commit below it has been received */
 int64_t changes_commit_time_us(const struct changes *ch); /* of the last transaction received; 0 = none */
-uint64_t changes_count(const struct changes *ch); /* row changes taken so far */
+uint64_t changes_count(const struct changes *ch);         /* row changes taken so far */
 
 #endif

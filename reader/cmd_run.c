@@ -9,23 +9,84 @@
 enum { BACKOFF_FIRST_MS = 100, BACKOFF_MAX_MS = 5000 };
 
 static const struct option_spec options[] = {
-	{.name = "source", .type = OPTION_STRING, .value = "CONNINFO", .required = true,
-	 .help = "The PostgreSQL database: a libpq connection string or URI. Service and password files and PG* variables work."},
-	{.name = "store", .type = OPTION_STRING, .value = "DIR", .required = true, .help = "Directory of the store; created when absent."},
-	{.name = "tables", .type = OPTION_STRING, .value = "PATTERN,...", .initial = "*.*",
+	{.name = "source",
+	 .type = OPTION_STRING,
+	 .value = "CONNINFO",
+	 .required = true,
+	 .help = "The PostgreSQL database: a libpq connection string or URI. Service and password files and PG* "
+			 "variables work."},
+	{.name = "store",
+	 .type = OPTION_STRING,
+	 .value = "DIR",
+	 .required = true,
+	 .help = "Directory of the store; created when absent."},
+	{.name = "tables",
+	 .type = OPTION_STRING,
+	 .value = "PATTERN,...",
+	 .initial = "*.*",
 	 .help = "Tables to replicate: schema.table with * and ?, comma separated."},
-	{.name = "slot", .type = OPTION_STRING, .value = "NAME", .initial = "tidemark", .help = "Replication slot; created when absent."},
-	{.name = "publication", .type = OPTION_STRING, .value = "NAME", .initial = "tidemark", .help = "Publication; created when absent, tables are added to it."},
-	{.name = "snapshot", .type = OPTION_CHOICE, .value = "initial|never|always|only", .initial = "initial",
-	 .help = "Copy rows that exist already: of new tables; never; of all tables at every start; or as initial, and exit when that is done."},
-	{.name = "until", .type = OPTION_STRING, .value = "caught-up|LSN", .help = "Exit 0 once everything is live and as new as the source was then, or at that position."},
-	{.name = "retry-for", .type = OPTION_INT, .value = "S", .min = 0, .max = 1000000000, .help = "Give up after S seconds without a working connection; default: never."},
-	{.name = "receive-timeout", .type = OPTION_INT, .value = "S", .initial = "60", .min = 1, .max = 3600, .help = "Give a connection up when the server owes an answer and has been silent for S seconds."},
-	{.name = "chunk-rows", .type = OPTION_INT, .value = "MAX", .initial = "20000", .min = 1, .max = 1000000, .help = "Most rows of a chunk."},
-	{.name = "chunk-time", .type = OPTION_INT, .value = "MS", .initial = "100", .min = 1, .max = 60000, .help = "Time on the server that a chunk aims at."},
-	{.name = "memory", .type = OPTION_INT, .value = "MIB", .initial = "64", .min = 16, .max = 1048576, .help = "Bound of what buffers, queue and dirty pages may take."},
-	{.name = "skip-unsupported", .type = OPTION_FLAG, .help = "Leave out tables that cannot be replicated instead of refusing to start."},
-	{.name = "log-format", .type = OPTION_CHOICE, .value = "text|json", .initial = "text", .help = "Form of log lines on stderr."},
+	{.name = "slot",
+	 .type = OPTION_STRING,
+	 .value = "NAME",
+	 .initial = "tidemark",
+	 .help = "Replication slot; created when absent."},
+	{.name = "publication",
+	 .type = OPTION_STRING,
+	 .value = "NAME",
+	 .initial = "tidemark",
+	 .help = "Publication; created when absent, tables are added to it."},
+	{.name = "snapshot",
+	 .type = OPTION_CHOICE,
+	 .value = "initial|never|always|only",
+	 .initial = "initial",
+	 .help = "Copy rows that exist already: of new tables; never; of all tables at every start; or as "
+			 "initial, and exit when that is done."},
+	{.name = "until",
+	 .type = OPTION_STRING,
+	 .value = "caught-up|LSN",
+	 .help = "Exit 0 once everything is live and as new as the source was then, or at that position."},
+	{.name = "retry-for",
+	 .type = OPTION_INT,
+	 .value = "S",
+	 .min = 0,
+	 .max = 1000000000,
+	 .help = "Give up after S seconds without a working connection; default: never."},
+	{.name = "receive-timeout",
+	 .type = OPTION_INT,
+	 .value = "S",
+	 .initial = "60",
+	 .min = 1,
+	 .max = 3600,
+	 .help = "Give a connection up when the server owes an answer and has been silent for S seconds."},
+	{.name = "chunk-rows",
+	 .type = OPTION_INT,
+	 .value = "MAX",
+	 .initial = "20000",
+	 .min = 1,
+	 .max = 1000000,
+	 .help = "Most rows of a chunk."},
+	{.name = "chunk-time",
+	 .type = OPTION_INT,
+	 .value = "MS",
+	 .initial = "100",
+	 .min = 1,
+	 .max = 60000,
+	 .help = "Time on the server that a chunk aims at."},
+	{.name = "memory",
+	 .type = OPTION_INT,
+	 .value = "MIB",
+	 .initial = "64",
+	 .min = 16,
+	 .max = 1048576,
+	 .help = "Bound of what buffers, queue and dirty pages may take."},
+	{.name = "skip-unsupported",
+	 .type = OPTION_FLAG,
+	 .help = "Leave out tables that cannot be replicated instead of refusing to start."},
+	{.name = "log-format",
+	 .type = OPTION_CHOICE,
+	 .value = "text|json",
+	 .initial = "text",
+	 .help = "Form of log lines on stderr."},
 	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
 	{.name = NULL},
 };
@@ -33,16 +94,18 @@ static const struct option_spec options[] = {
 static bool parse_until(const char *text, struct session_config *c, struct err *err)
 {
 	c->until = text == NULL ? UNTIL_NEVER : UNTIL_CAUGHT_UP;
-	if (text == NULL || strcmp(text, "caught-up") == 0)
-		return true;
+	if (text == NULL || strcmp(text, "caught-up") == 0) return true;
 	c->until = UNTIL_LSN;
-	return lsn_parse(text, &c->until_lsn) || err_set(err, ERR_CONFIG, "--until: %s is neither caught-up nor a position like 0/16B3748", text);
+	return lsn_parse(text, &c->until_lsn) ||
+		   err_set(err, ERR_CONFIG, "--until: %s is neither caught-up nor a position like 0/16B3748", text);
 }
 
 static enum snapshot_mode snapshot_mode(const char *word)
 {
-	static const char *const words[] = {[SNAPSHOT_INITIAL] = "initial", [SNAPSHOT_NEVER] = "never", [SNAPSHOT_ALWAYS] = "always",
-	                                    [SNAPSHOT_ONLY] = "only"};
+	static const char *const words[] = {[SNAPSHOT_INITIAL] = "initial",
+										[SNAPSHOT_NEVER] = "never",
+										[SNAPSHOT_ALWAYS] = "always",
+										[SNAPSHOT_ONLY] = "only"};
 	enum snapshot_mode m = SNAPSHOT_INITIAL;
 	while (strcmp(words[m], word) != 0)
 		m++;
@@ -52,15 +115,20 @@ static enum snapshot_mode snapshot_mode(const char *word)
 /* Slot names have their own rule on the server; check it before anything is created there. */
 static bool check_slot_name(const char *slot, struct err *err)
 {
-	if (slot[0] != '\0' && strlen(slot) < 64 && slot[strspn(slot, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0')
+	if (slot[0] != '\0' && strlen(slot) < 64 &&
+		slot[strspn(slot, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0')
 		return true;
-	return err_set(err, ERR_CONFIG, "--slot: %s is not a slot name: 1 to 63 lower-case letters, digits and underscores", slot);
+	return err_set(err, ERR_CONFIG,
+				   "--slot: %s is not a slot name: 1 to 63 lower-case letters, digits and underscores", slot);
 }
 
-static bool read_config(const struct options *o, struct session_config *c, struct name_patterns **patterns, struct err *err)
+static bool read_config(const struct options *o, struct session_config *c, struct name_patterns **patterns,
+						struct err *err)
 {
-	c->attach = (struct attach_config){.source = options_string(o, "source"), .slot = options_string(o, "slot"),
-	                                   .publication = options_string(o, "publication"), .skip_unsupported = options_flag(o, "skip-unsupported")};
+	c->attach = (struct attach_config){.source = options_string(o, "source"),
+									   .slot = options_string(o, "slot"),
+									   .publication = options_string(o, "publication"),
+									   .skip_unsupported = options_flag(o, "skip-unsupported")};
 	c->snapshot = snapshot_mode(options_string(o, "snapshot"));
 	c->attach.silence_ms = (int)options_int(o, "receive-timeout") * 1000;
 	c->chunk_rows_max = (uint32_t)options_int(o, "chunk-rows");
@@ -70,10 +138,9 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	if (options_argc(o) > 0)
 		return err_set(err, ERR_CONFIG, "run takes no argument, but %s was given", options_arg(o, 0));
 	if (!parse_until(options_string(o, "until"), c, err) || !check_slot_name(c->attach.slot, err) ||
-	    (!names_parse_patterns(options_string(o, "tables"), patterns, err) && !err_wrap(err, "--tables")))
+		(!names_parse_patterns(options_string(o, "tables"), patterns, err) && !err_wrap(err, "--tables")))
 		return false;
-	if (c->snapshot == SNAPSHOT_ONLY && c->until == UNTIL_NEVER)
-		c->until = UNTIL_CAUGHT_UP;
+	if (c->snapshot == SNAPSHOT_ONLY && c->until == UNTIL_NEVER) c->until = UNTIL_CAUGHT_UP;
 	c->attach.tables = *patterns;
 	return true;
 }
@@ -89,10 +156,11 @@ struct backoff {
 };
 
 /*
- * False: give up, err says so. A session that was over sooner than the pause before it would be (a disk that is
- * still full, a transaction that the server cannot decode) is not worth a new beginning.
+ * False: give up, err says so. A session that was over sooner than the pause before it would be (a disk that
+ * is still full, a transaction that the server cannot decode) is not worth a new beginning.
  */
-static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, long limit_s, bool limited, struct err *err)
+static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, long limit_s, bool limited,
+					 struct err *err)
 {
 	int64_t now_us = loop_now_us();
 	if (streamed_us > b->ms * INT64_C(1000) || b->down_since_us == 0) {
@@ -110,8 +178,8 @@ static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, lon
 	return good;
 }
 
-static bool repeat_sessions(struct loop *l, const struct session_config *c, const struct options *o, struct attach_memory *memory,
-                            struct err *err)
+static bool repeat_sessions(struct loop *l, const struct session_config *c, const struct options *o,
+							struct attach_memory *memory, struct err *err)
 {
 	struct backoff b = {.ms = BACKOFF_FIRST_MS};
 	struct session_result result;
@@ -119,15 +187,15 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 	int64_t began_us = loop_now_us();
 	now.attach.memory = memory;
 	while (!session_run(l, &now, &result, err)) {
-		if (!worth_retrying(err))
-			return false;
+		if (!worth_retrying(err)) return false;
 		/* What was refused at the start stays refused; a table that comes later must not end what runs. */
 		now.attach.skip_unsupported |= result.streamed;
 		if (result.reattach) {
 			log_info("attaching again", KV_S("reason", err->msg), KV_END);
 			continue;
 		}
-		if (!back_off(l, &b, result.streamed ? loop_now_us() - began_us : 0, options_int(o, "retry-for"), options_is_set(o, "retry-for"), err))
+		if (!back_off(l, &b, result.streamed ? loop_now_us() - began_us : 0, options_int(o, "retry-for"),
+					  options_is_set(o, "retry-for"), err))
 			return false;
 		began_us = loop_now_us();
 	}
@@ -135,7 +203,8 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 	return true;
 }
 
-static bool run_sessions(struct loop *l, const struct session_config *c, const struct options *o, struct err *err)
+static bool run_sessions(struct loop *l, const struct session_config *c, const struct options *o,
+						 struct err *err)
 {
 	struct attach_memory memory = {.sql_silence_ms = c->attach.silence_ms};
 	bool good = repeat_sessions(l, c, o, &memory, err);
@@ -149,7 +218,8 @@ static int run(const struct options *o, struct err *err)
 	struct name_patterns *patterns = NULL;
 	struct loop loop;
 	char *display = NULL;
-	if (!read_config(o, &c, &patterns, err) || !conninfo_display(c.attach.source, &display, err) || !loop_init(&loop, err))
+	if (!read_config(o, &c, &patterns, err) || !conninfo_display(c.attach.source, &display, err) ||
+		!loop_init(&loop, err))
 		goto out;
 	c.source_display = display;
 	if (store_open(options_string(o, "store"), STORE_WRITE, &c.store, err)) {
@@ -173,8 +243,10 @@ const struct command command_run = {
 	.name = "run",
 	.arguments = "--source CONNINFO --store DIR [options]",
 	.summary = "copy tables and keep the copy live",
-	.detail = "Creates the publication and the slot when they are absent, copies the rows that exist while changes stream, and goes on "
-	          "streaming. Ends on SIGINT or SIGTERM with everything durable acknowledged; started again, it continues where it was.",
+	.detail = "Creates the publication and the slot when they are absent, copies the rows that exist while "
+			  "changes stream, and goes on "
+			  "streaming. Ends on SIGINT or SIGTERM with everything durable acknowledged; started again, it "
+			  "continues where it was.",
 	.options = options,
 	.run = run,
 };

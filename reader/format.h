@@ -45,7 +45,7 @@ struct format;
  * it; or a column has one of the names that with_meta adds.
  */
 bool format_create(enum format_kind kind, const struct format_column *columns, size_t n, bool with_meta,
-                   struct format **out, struct err *err);
+				   struct format **out, struct err *err);
 void format_destroy(struct format *f); /* accepts NULL */
 
 /* The line before the rows; only CSV has one. */

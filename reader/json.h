@@ -27,7 +27,8 @@ bool json_is_number(struct slice text);
  */
 bool json_is_valid(struct slice text, struct buf *stack);
 
-/* Length of the UTF-8 sequence at p (RFC 3629: shortest form, no surrogates); 0 = none starts there. p < end. */
+/* Length of the UTF-8 sequence at p (RFC 3629: shortest form, no surrogates); 0 = none starts there. p < end.
+ */
 size_t utf8_length(const uint8_t *p, const uint8_t *end);
 
 /*

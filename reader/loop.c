@@ -33,8 +33,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 {
 	struct loop *l = handle->data;
 	/* The store survives any exit; an impatient second signal needs no farewell. */
-	if (l->stopping)
-		_exit(128 + signum);
+	if (l->stopping) _exit(128 + signum);
 	l->stopping = true;
 	uv_stop(&l->uv);
 }
@@ -43,12 +42,9 @@ bool loop_init(struct loop *l, struct err *err)
 {
 	*l = (struct loop){.stopping = false};
 	int rc = uv_loop_init(&l->uv);
-	if (rc == 0)
-		rc = uv_signal_init(&l->uv, &l->sigint);
-	if (rc == 0)
-		rc = uv_signal_init(&l->uv, &l->sigterm);
-	if (rc != 0)
-		return err_set(err, ERR_NOMEM, "event loop: %s", uv_strerror(rc));
+	if (rc == 0) rc = uv_signal_init(&l->uv, &l->sigint);
+	if (rc == 0) rc = uv_signal_init(&l->uv, &l->sigterm);
+	if (rc != 0) return err_set(err, ERR_NOMEM, "event loop: %s", uv_strerror(rc));
 	l->sigint.data = l->sigterm.data = l;
 	uv_signal_start(&l->sigint, on_signal, SIGINT);
 	uv_signal_start(&l->sigterm, on_signal, SIGTERM);
@@ -81,8 +77,7 @@ bool loop_wait(struct loop *l, const bool *done, int timeout_ms, struct err *err
 {
 	bool late = false;
 	uv_timer_t *deadline = malloc(sizeof *deadline);
-	if (deadline == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (deadline == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	uv_timer_init(&l->uv, deadline);
 	deadline->data = &late;
 	/* Without a deadline the timer still keeps the loop alive while nothing else is registered. */
@@ -91,8 +86,7 @@ bool loop_wait(struct loop *l, const bool *done, int timeout_ms, struct err *err
 		uv_run(&l->uv, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)deadline, free_handle);
 	uv_run(&l->uv, UV_RUN_NOWAIT);
-	if (*done)
-		return true;
+	if (*done) return true;
 	return l->stopping ? err_set(err, ERR_STOPPED, "asked to stop") : err_set(err, ERR_RETRY, "timed out");
 }
 
@@ -101,8 +95,7 @@ bool loop_sleep(struct loop *l, int ms, struct err *err)
 	const bool never = false;
 	struct err why;
 	(void)loop_wait(l, &never, ms, &why);
-	if (why.kind != ERR_STOPPED)
-		return true;
+	if (why.kind != ERR_STOPPED) return true;
 	*err = why;
 	return false;
 }
@@ -116,8 +109,7 @@ static void on_timer(uv_timer_t *uv)
 struct loop_timer *loop_timer_create(struct loop *l, loop_timer_fn fn, void *ctx)
 {
 	struct loop_timer *t = malloc(sizeof *t);
-	if (t == NULL)
-		abort();
+	if (t == NULL) abort();
 	uv_timer_init(&l->uv, &t->uv);
 	t->uv.data = t;
 	t->fn = fn;
@@ -144,6 +136,5 @@ void loop_timer_clear(struct loop_timer *t)
 
 void loop_timer_free(struct loop_timer *t)
 {
-	if (t != NULL)
-		uv_close((uv_handle_t *)&t->uv, free_handle);
+	if (t != NULL) uv_close((uv_handle_t *)&t->uv, free_handle);
 }

@@ -19,7 +19,8 @@ struct loop {
 	bool stopping; /* a signal asked us to stop */
 };
 
-bool loop_init(struct loop *l, struct err *err); /* catches SIGINT and SIGTERM; a second one ends the process */
+bool loop_init(struct loop *l,
+			   struct err *err); /* catches SIGINT and SIGTERM; a second one ends the process */
 void loop_finish(struct loop *l);
 
 int64_t loop_now_us(void);  /* monotonic, microseconds */
@@ -35,7 +36,8 @@ bool loop_wait(struct loop *l, const bool *done, int timeout_ms, struct err *err
 /* Sleeps in the loop; false with ERR_STOPPED when asked to stop meanwhile. */
 bool loop_sleep(struct loop *l, int ms, struct err *err);
 
-/* A timer on the heap: freed by loop_timer_free() in its own time, so that it may be called from its callback. */
+/* A timer on the heap: freed by loop_timer_free() in its own time, so that it may be called from its
+ * callback. */
 typedef void (*loop_timer_fn)(void *ctx);
 struct loop_timer;
 struct loop_timer *loop_timer_create(struct loop *l, loop_timer_fn fn, void *ctx);

@@ -44,7 +44,8 @@ static int count_tables(struct overview *v)
 static int by_end(const void *a, const void *b)
 {
 	const tidemark_run_info *x = a, *y = b;
-	int64_t xe = run_info_is_open(x) ? INT64_MAX : x->ended_us, ye = run_info_is_open(y) ? INT64_MAX : y->ended_us;
+	int64_t xe = run_info_is_open(x) ? INT64_MAX : x->ended_us,
+			ye = run_info_is_open(y) ? INT64_MAX : y->ended_us;
 
 	return (xe < ye) - (xe > ye);
 }

@@ -32,10 +32,11 @@ enum { CONNECT_MS_MAX = 30000 };
  * left out is only a warning of the server (stream.c): it has to come through.
  */
 static const char pinned_options[] =
-    "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex "
-    "-c TimeZone=UTC -c lc_monetary=C -c search_path= -c row_security=off "
-    "-c client_min_messages=warning -c synchronous_commit=local -c jit=off -c max_parallel_workers_per_gather=0 "
-    "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off -c plan_cache_mode=force_generic_plan";
+	"-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex "
+	"-c TimeZone=UTC -c lc_monetary=C -c search_path= -c row_security=off "
+	"-c client_min_messages=warning -c synchronous_commit=local -c jit=off -c "
+	"max_parallel_workers_per_gather=0 "
+	"-c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off -c plan_cache_mode=force_generic_plan";
 
 /* ---- errors ---- */
 
@@ -46,18 +47,17 @@ struct sqlstate_kind {
 
 /* Longest match first. What is not listed is a refusal that waiting does not cure. */
 static const struct sqlstate_kind sqlstate_kinds[] = {
-    {"55006", ERR_RETRY}, /* slot or object in use */
-    {"55P03", ERR_RETRY}, /* lock not available */
-    {"55000", ERR_GAP},   /* slot invalidated */
-    {"57P04", ERR_CONFIG}, /* database dropped */
-    {"08", ERR_RETRY},    {"40", ERR_RETRY},  {"53", ERR_RETRY}, {"57", ERR_RETRY},
-    {"58", ERR_RETRY},    {"XX", ERR_RETRY},  {"25P03", ERR_RETRY}, {"25P04", ERR_RETRY},
+	{"55006", ERR_RETRY},  /* slot or object in use */
+	{"55P03", ERR_RETRY},  /* lock not available */
+	{"55000", ERR_GAP},    /* slot invalidated */
+	{"57P04", ERR_CONFIG}, /* database dropped */
+	{"08", ERR_RETRY},     {"40", ERR_RETRY}, {"53", ERR_RETRY},    {"57", ERR_RETRY},
+	{"58", ERR_RETRY},     {"XX", ERR_RETRY}, {"25P03", ERR_RETRY}, {"25P04", ERR_RETRY},
 };
 
 enum err_kind err_kind_of_sqlstate(const char *sqlstate)
 {
-	if (sqlstate == NULL || *sqlstate == '\0')
-		return ERR_RETRY;
+	if (sqlstate == NULL || *sqlstate == '\0') return ERR_RETRY;
 	for (size_t i = 0; i < sizeof sqlstate_kinds / sizeof *sqlstate_kinds; i++)
 		if (strncmp(sqlstate, sqlstate_kinds[i].prefix, strlen(sqlstate_kinds[i].prefix)) == 0)
 			return sqlstate_kinds[i].kind;
@@ -70,8 +70,7 @@ static void one_line(const char *text, char *out, size_t size)
 	size_t n = 0;
 	for (; *text != '\0' && n + 1 < size; text++) {
 		bool blank = isspace((unsigned char)*text);
-		if (blank && (n == 0 || out[n - 1] == ' '))
-			continue;
+		if (blank && (n == 0 || out[n - 1] == ' ')) continue;
 		out[n++] = blank ? ' ' : *text;
 	}
 	while (n > 0 && out[n - 1] == ' ')
@@ -89,8 +88,7 @@ static const char *find_sqlstate(const char *text, char state[6])
 	for (const char *p = text; (p = strstr(p, ":  ")) != NULL; p++) {
 		const char *s = p + 3;
 		size_t n = strspn(s, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-		if (n != 5 || s[5] != ':' || s[6] != ' ')
-			continue;
+		if (n != 5 || s[5] != ':' || s[6] != ' ') continue;
 		memcpy(state, s, 5);
 		state[5] = '\0';
 		return s;
@@ -98,16 +96,16 @@ static const char *find_sqlstate(const char *text, char state[6])
 	return NULL;
 }
 
-/* Where libpq itself gives up before the server had a say, there is only its text, in English without setlocale(). */
+/* Where libpq itself gives up before the server had a say, there is only its text, in English without
+ * setlocale(). */
 static enum err_kind kind_of_libpq_text(const PGconn *pg, const char *text)
 {
-	static const char *const settled[] = {"no password supplied", "SSL was required", "certificate", "authentication method",
-	                                      "invalid ", "private key", "sslmode", "service file", "definition of service"};
-	if (PQconnectionNeedsPassword(pg))
-		return ERR_CONFIG;
+	static const char *const settled[] = {
+		"no password supplied", "SSL was required", "certificate",  "authentication method", "invalid ",
+		"private key",          "sslmode",          "service file", "definition of service"};
+	if (PQconnectionNeedsPassword(pg)) return ERR_CONFIG;
 	for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
-		if (strstr(text, settled[i]) != NULL)
-			return ERR_CONFIG;
+		if (strstr(text, settled[i]) != NULL) return ERR_CONFIG;
 	return ERR_RETRY;
 }
 
@@ -122,11 +120,11 @@ static bool err_of_connect(struct err *err, const PGconn *pg)
 	}
 	const char *end = strstr(at, "\nLOCATION:");
 	char *message = strndup(at + 7, end == NULL ? strlen(at + 7) : (size_t)(end - (at + 7)));
-	if (message == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (message == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	one_line(message, line, sizeof line);
 	free(message);
-	return err_set(err, err_kind_of_sqlstate(state), "the server refused the connection: %s (SQLSTATE %s)", line, state);
+	return err_set(err, err_kind_of_sqlstate(state), "the server refused the connection: %s (SQLSTATE %s)",
+				   line, state);
 }
 
 bool err_of_result(struct err *err, const struct pgconn *c, const PGresult *r)
@@ -140,23 +138,20 @@ bool err_of_result(struct err *err, const struct pgconn *c, const PGresult *r)
 	const char *hint = PQresultErrorField(r, PG_DIAG_MESSAGE_HINT);
 	char hint_line[300] = "";
 	one_line(PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY), line, sizeof line);
-	if (hint != NULL)
-		one_line(hint, hint_line, sizeof hint_line);
-	return err_set(err, err_kind_of_sqlstate(state), "%s (SQLSTATE %s)%s%s", line, state, hint != NULL ? "; hint: " : "", hint_line);
+	if (hint != NULL) one_line(hint, hint_line, sizeof hint_line);
+	return err_set(err, err_kind_of_sqlstate(state), "%s (SQLSTATE %s)%s%s", line, state,
+				   hint != NULL ? "; hint: " : "", hint_line);
 }
 
 /* ---- the socket ---- */
 
 static void lose_because(struct pgconn *c, const struct err *err)
 {
-	if (c->lost)
-		return;
+	if (c->lost) return;
 	c->lost = true;
 	c->progress = true;
-	if (c->poll != NULL)
-		uv_poll_stop(c->poll);
-	if (c->events.on_lost != NULL)
-		c->events.on_lost(c->events.ctx, err);
+	if (c->poll != NULL) uv_poll_stop(c->poll);
+	if (c->events.on_lost != NULL) c->events.on_lost(c->events.ctx, err);
 }
 
 static void lose(struct pgconn *c)
@@ -188,19 +183,18 @@ bool pgconn_was_silent(const struct pgconn *c)
 /* False when the server has owed us something for too long. */
 static bool check_silence(struct pgconn *c, struct err *err)
 {
-	if (loop_now_us() - c->heard_us < c->silence_ms * INT64_C(1000))
-		return true;
+	if (loop_now_us() - c->heard_us < c->silence_ms * INT64_C(1000)) return true;
 	c->silent = true;
-	return err_set(err, ERR_RETRY, "the server has not answered for %d s; if it is only slow, raise --receive-timeout",
-	               c->silence_ms / 1000);
+	return err_set(err, ERR_RETRY,
+				   "the server has not answered for %d s; if it is only slow, raise --receive-timeout",
+				   c->silence_ms / 1000);
 }
 
 static void on_watch(void *ctx)
 {
 	struct pgconn *c = ctx;
 	struct err err;
-	if (c->lost || !c->expecting)
-		return;
+	if (c->lost || !c->expecting) return;
 	if (!check_silence(c, &err))
 		lose_because(c, &err);
 	else
@@ -220,8 +214,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 
 static void poll_for(struct pgconn *c, int events)
 {
-	if (c->polled_for == events || c->poll == NULL)
-		return;
+	if (c->polled_for == events || c->poll == NULL) return;
 	c->polled_for = events;
 	if (events == 0)
 		uv_poll_stop(c->poll);
@@ -244,13 +237,13 @@ static void poll_close(struct pgconn *c)
 	c->polled_for = 0;
 }
 
-/* libpq may change its socket at any step of connecting, even keeping the number: always make a new handle. */
+/* libpq may change its socket at any step of connecting, even keeping the number: always make a new handle.
+ */
 static bool poll_renew(struct pgconn *c, struct err *err)
 {
 	poll_close(c);
 	c->poll = malloc(sizeof *c->poll);
-	if (c->poll == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (c->poll == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	int rc = uv_poll_init(&c->loop->uv, c->poll, PQsocket(c->pg));
 	if (rc != 0) {
 		free(c->poll);
@@ -267,23 +260,18 @@ static void take_input(struct pgconn *c)
 		lose(c);
 		return;
 	}
-	if (c->events.on_input != NULL)
-		c->events.on_input(c->events.ctx);
+	if (c->events.on_input != NULL) c->events.on_input(c->events.ctx);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct pgconn *c = poll->data;
 	c->progress = true;
-	if (events & UV_READABLE)
-		c->heard_us = loop_now_us();
-	if (PQstatus(c->pg) != CONNECTION_OK)
-		return; /* connecting: pgconn_open() looks itself */
+	if (events & UV_READABLE) c->heard_us = loop_now_us();
+	if (PQstatus(c->pg) != CONNECTION_OK) return; /* connecting: pgconn_open() looks itself */
 	if (events & UV_WRITABLE)
-		if (!pgconn_flush(c))
-			return;
-	if (status < 0 || (events & UV_READABLE))
-		take_input(c);
+		if (!pgconn_flush(c)) return;
+	if (status < 0 || (events & UV_READABLE)) take_input(c);
 }
 
 static int wanted(const struct pgconn *c, bool flushing)
@@ -293,8 +281,7 @@ static int wanted(const struct pgconn *c, bool flushing)
 
 bool pgconn_flush(struct pgconn *c)
 {
-	if (c->lost)
-		return false;
+	if (c->lost) return false;
 	int rc = PQflush(c->pg);
 	if (rc < 0) {
 		lose(c);
@@ -307,8 +294,7 @@ bool pgconn_flush(struct pgconn *c)
 static void on_again(void *ctx)
 {
 	struct pgconn *c = ctx;
-	if (!c->lost && !c->paused)
-		take_input(c);
+	if (!c->lost && !c->paused) take_input(c);
 }
 
 void pgconn_again(struct pgconn *c)
@@ -318,16 +304,14 @@ void pgconn_again(struct pgconn *c)
 
 void pgconn_pause(struct pgconn *c)
 {
-	if (c->paused || c->lost)
-		return;
+	if (c->paused || c->lost) return;
 	c->paused = true;
 	poll_for(c, c->polled_for & UV_WRITABLE);
 }
 
 void pgconn_resume(struct pgconn *c)
 {
-	if (!c->paused || c->lost)
-		return;
+	if (!c->paused || c->lost) return;
 	c->paused = false;
 	poll_for(c, (c->polled_for & UV_WRITABLE) | UV_READABLE);
 	/* Messages left in libpq's buffer, and bytes inside TLS, are announced by nobody. */
@@ -354,13 +338,12 @@ static char *merge_options(const char *conninfo, int lock_timeout_ms)
 	PQfreemem(error);
 	const char *theirs = getenv("PGOPTIONS");
 	for (PQconninfoOption *o = parsed; o != NULL && o->keyword != NULL; o++)
-		if (strcmp(o->keyword, "options") == 0 && o->val != NULL)
-			theirs = o->val;
+		if (strcmp(o->keyword, "options") == 0 && o->val != NULL) theirs = o->val;
 	size_t n = (theirs != NULL ? strlen(theirs) : 0) + sizeof pinned_options + 40;
 	char *merged = malloc(n);
 	if (merged != NULL)
-		snprintf(merged, n, "%s%s%s -c lock_timeout=%d", theirs != NULL ? theirs : "", theirs != NULL ? " " : "", pinned_options,
-		         lock_timeout_ms);
+		snprintf(merged, n, "%s%s%s -c lock_timeout=%d", theirs != NULL ? theirs : "",
+				 theirs != NULL ? " " : "", pinned_options, lock_timeout_ms);
 	PQconninfoFree(parsed);
 	return merged;
 }
@@ -379,17 +362,25 @@ static PGconn *start(const char *conninfo, bool replication, int silence_ms)
 {
 	char *options = merge_options(conninfo, replication ? 0 : silence_ms / 2);
 	struct tcp_words tcp;
-	if (options == NULL)
-		return NULL;
+	if (options == NULL) return NULL;
 	put_seconds(tcp.idle, sizeof tcp.idle, silence_ms / 2);
 	put_seconds(tcp.interval, sizeof tcp.interval, silence_ms / 6);
 	snprintf(tcp.user_timeout, sizeof tcp.user_timeout, "%d", silence_ms);
 	/* What stands before dbname (the whole conninfo) is a default only; what comes behind it wins. */
-	const char *const keywords[] = {"application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
-	                                "tcp_user_timeout", "dbname", "options", "client_encoding", "gssencmode",
-	                                replication ? "replication" : NULL, NULL};
-	const char *const values[] = {"tidemark", tcp.idle, tcp.interval, "3", tcp.user_timeout, conninfo, options, "UTF8", "disable",
-	                              "database", NULL};
+	const char *const keywords[] = {"application_name",
+									"keepalives_idle",
+									"keepalives_interval",
+									"keepalives_count",
+									"tcp_user_timeout",
+									"dbname",
+									"options",
+									"client_encoding",
+									"gssencmode",
+									replication ? "replication" : NULL,
+									NULL};
+	const char *const values[] = {"tidemark",       tcp.idle,   tcp.interval, "3",
+								  tcp.user_timeout, conninfo,   options,      "UTF8",
+								  "disable",        "database", NULL};
 	PGconn *pg = PQconnectStartParams(keywords, values, 1);
 	free(options);
 	return pg;
@@ -412,24 +403,23 @@ static bool connect_steps(struct pgconn *c, struct err *err)
 	PostgresPollingStatusType want = PGRES_POLLING_WRITING;
 	while (want != PGRES_POLLING_OK) {
 		int64_t left_us = deadline_us - loop_now_us();
-		if (!poll_renew(c, err))
-			return false;
+		if (!poll_renew(c, err)) return false;
 		poll_for(c, want == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 		c->progress = false;
 		if (!loop_wait(c->loop, &c->progress, left_us < 0 ? 0 : (int)(left_us / 1000), err))
-			return err->kind == ERR_STOPPED ? false : err_set(err, ERR_RETRY, "the server did not answer in time");
+			return err->kind == ERR_STOPPED ? false
+											: err_set(err, ERR_RETRY, "the server did not answer in time");
 		want = PQconnectPoll(c->pg);
-		if (want == PGRES_POLLING_FAILED)
-			return err_of_connect(err, c->pg);
+		if (want == PGRES_POLLING_FAILED) return err_of_connect(err, c->pg);
 	}
 	return poll_renew(c, err);
 }
 
-bool pgconn_open(struct loop *l, const char *conninfo, bool replication, int silence_ms, struct pgconn **out, struct err *err)
+bool pgconn_open(struct loop *l, const char *conninfo, bool replication, int silence_ms, struct pgconn **out,
+				 struct err *err)
 {
 	struct pgconn *c = calloc(1, sizeof *c);
-	if (c == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (c == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	c->loop = l;
 	c->silence_ms = silence_ms;
 	c->again = loop_timer_create(l, on_again, c);
@@ -448,8 +438,7 @@ bool pgconn_open(struct loop *l, const char *conninfo, bool replication, int sil
 		goto fail;
 	}
 	PQsetErrorVerbosity(c->pg, PQERRORS_VERBOSE);
-	if (!connect_steps(c, err))
-		goto fail;
+	if (!connect_steps(c, err)) goto fail;
 	PQsetErrorVerbosity(c->pg, PQERRORS_TERSE);
 	PQsetnonblocking(c->pg, 1);
 	*out = c;
@@ -461,8 +450,7 @@ fail:
 
 void pgconn_close(struct pgconn *c)
 {
-	if (c == NULL)
-		return;
+	if (c == NULL) return;
 	c->events = (struct pgconn_events){.ctx = NULL};
 	poll_close(c); /* before PQfinish closes the socket under it */
 	loop_timer_free(c->again);
@@ -500,17 +488,12 @@ static bool wait_result(struct pgconn *c, struct err *err)
 	int64_t started_us = loop_now_us();
 	c->heard_us = started_us;
 	for (;;) {
-		if (PQconsumeInput(c->pg) == 0)
-			return err_of_result(err, c, NULL);
-		if (PQisBusy(c->pg) == 0)
-			return true;
-		if (!pgconn_flush(c))
-			return err_of_result(err, c, NULL);
+		if (PQconsumeInput(c->pg) == 0) return err_of_result(err, c, NULL);
+		if (PQisBusy(c->pg) == 0) return true;
+		if (!pgconn_flush(c)) return err_of_result(err, c, NULL);
 		c->progress = false;
-		if (loop_wait(c->loop, &c->progress, c->silence_ms < 1000 ? c->silence_ms : 1000, err))
-			continue;
-		if (err->kind == ERR_STOPPED || !wait_on(c, loop_now_us() - started_us, err))
-			return false;
+		if (loop_wait(c->loop, &c->progress, c->silence_ms < 1000 ? c->silence_ms : 1000, err)) continue;
+		if (err->kind == ERR_STOPPED || !wait_on(c, loop_now_us() - started_us, err)) return false;
 	}
 }
 
@@ -529,14 +512,12 @@ static bool take_results(struct pgconn *c, PGresult **out, struct err *err)
 			return false;
 		}
 		PGresult *r = PQgetResult(c->pg);
-		if (r == NULL)
-			break;
+		if (r == NULL) break;
 		if (first == NULL)
 			first = r;
 		else
 			PQclear(r);
-		if (PQresultStatus(first) == PGRES_COPY_BOTH)
-			break;
+		if (PQresultStatus(first) == PGRES_COPY_BOTH) break;
 	}
 	if (first == NULL || !status_is_good(PQresultStatus(first))) {
 		err_of_result(err, c, first);
@@ -547,13 +528,13 @@ static bool take_results(struct pgconn *c, PGresult **out, struct err *err)
 	return true;
 }
 
-bool pgconn_query(struct pgconn *c, const char *sql, int nparams, const char *const *params, PGresult **out, struct err *err)
+bool pgconn_query(struct pgconn *c, const char *sql, int nparams, const char *const *params, PGresult **out,
+				  struct err *err)
 {
 	assert(c->events.on_input == NULL);
 	int sent = nparams == 0 ? PQsendQuery(c->pg, sql)
-	                        : PQsendQueryParams(c->pg, sql, nparams, NULL, params, NULL, NULL, 0);
-	if (!sent || !pgconn_flush(c))
-		return err_of_result(err, c, NULL);
+							: PQsendQueryParams(c->pg, sql, nparams, NULL, params, NULL, NULL, 0);
+	if (!sent || !pgconn_flush(c)) return err_of_result(err, c, NULL);
 	return take_results(c, out, err);
 }
 
@@ -563,13 +544,11 @@ static char *quote(const char *text, char mark, const char *prefix, bool escape)
 {
 	size_t n = strlen(text);
 	char *out = malloc(strlen(prefix) + 2 * n + 3), *p = out;
-	if (out == NULL)
-		abort();
+	if (out == NULL) abort();
 	p = stpcpy(p, prefix);
 	*p++ = mark;
 	for (; *text != '\0'; text++) {
-		if (*text == mark || (escape && *text == '\\'))
-			*p++ = *text;
+		if (*text == mark || (escape && *text == '\\')) *p++ = *text;
 		*p++ = *text;
 	}
 	*p++ = mark;

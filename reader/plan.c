@@ -20,18 +20,15 @@ static size_t find_stored(const struct stored *s, uint32_t oid)
 	size_t i = 0;
 	/* A table that was left and came back under a new id has two records: the one in use counts. */
 	for (; i < s->ntables; i++)
-		if (s->tables[i].oid == oid && s->tables[i].state != TABLE_LEFT)
-			return i;
+		if (s->tables[i].oid == oid && s->tables[i].state != TABLE_LEFT) return i;
 	for (i = s->ntables; i-- > 0;)
-		if (s->tables[i].oid == oid)
-			return i;
+		if (s->tables[i].oid == oid) return i;
 	return s->ntables;
 }
 
 static bool same_key(const struct schema *a, const struct schema *b)
 {
-	if (a->nkeys != b->nkeys)
-		return false;
+	if (a->nkeys != b->nkeys) return false;
 	for (uint16_t k = 0; k < a->nkeys; k++) {
 		const struct column *x = &a->columns[a->key_columns[k]], *y = &b->columns[b->key_columns[k]];
 		if (a->key_kinds[k] != b->key_kinds[k] || x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0)
@@ -40,16 +37,25 @@ static bool same_key(const struct schema *a, const struct schema *b)
 	return true;
 }
 
-static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bool sweep, const char *gate, const char *requester)
+static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bool sweep, const char *gate,
+					const char *requester)
 {
-	p->out->runs[p->out->nruns++] = (struct planned_run){table_id, kind, sweep, gate != NULL ? gate : "", requester,
-	                                                        kind == RUN_INITIAL && !sweep ? LSN(0) : p->a->tables.read_at};
+	p->out->runs[p->out->nruns++] =
+		(struct planned_run){table_id,  kind,
+							 sweep,     gate != NULL ? gate : "",
+							 requester, kind == RUN_INITIAL && !sweep ? LSN(0) : p->a->tables.read_at};
 }
 
-static void put_table(struct planner *p, const struct source_table *t, uint32_t id, enum table_state state, const struct schema *schema)
+static void put_table(struct planner *p, const struct source_table *t, uint32_t id, enum table_state state,
+					  const struct schema *schema)
 {
-	struct table_record r = {.id = id, .oid = t->oid, .schema_name = t->schema_name, .table_name = t->table_name,
-	                         .shape = t->shape, .state = (uint8_t)state, .schema_version = schema->version};
+	struct table_record r = {.id = id,
+							 .oid = t->oid,
+							 .schema_name = t->schema_name,
+							 .table_name = t->table_name,
+							 .shape = t->shape,
+							 .state = (uint8_t)state,
+							 .schema_version = schema->version};
 	batch_add_table(p->out->batch, &r);
 	changes_add_table(p->changes, &r, schema, p->a->tables.read_at);
 }
@@ -81,11 +87,11 @@ static void leave(struct planner *p, const struct table_record *r)
 	left.state = TABLE_LEFT;
 	batch_add_table(p->out->batch, &left);
 	const struct run_record *run = stored_open_run(p->stored, r->id);
-	if (run != NULL)
-		batch_add_run_state(p->out->batch, r->id, run->id, RUN_STOPPED, 0);
+	if (run != NULL) batch_add_run_state(p->out->batch, r->id, run->id, RUN_STOPPED, 0);
 }
 
-static void plan_known(struct planner *p, const struct source_table *t, size_t i, bool added, struct planned_table *pt)
+static void plan_known(struct planner *p, const struct source_table *t, size_t i, bool added,
+					   struct planned_table *pt)
 {
 	const struct table_record *r = &p->stored->tables[i];
 	const struct schema *had = p->stored->schemas[i];
@@ -98,8 +104,7 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 
 	schema->version += reshaped;
 	put_table(p, t, r->id, state, schema);
-	if (reshaped)
-		batch_add_schema(p->out->batch, schema);
+	if (reshaped) batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
 	if ((altered || back) && open != NULL)
 		batch_add_run_state(p->out->batch, r->id, open->id, RUN_STOPPED, 0);
@@ -137,15 +142,19 @@ static const struct source_table *find_usable(const struct source_tables *t, uin
 	return found != NULL && found->refusal == NULL ? found : NULL;
 }
 
-void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage, uint16_t epoch, bool always,
-               struct changes *changes, struct plan *out)
+void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage,
+			   uint16_t epoch, bool always, struct changes *changes, struct plan *out)
 {
-	struct planner p = {.stored = stored, .a = a, .changes = changes, .out = out, .next_id = stored_next_table_id(stored), .always = always};
+	struct planner p = {.stored = stored,
+						.a = a,
+						.changes = changes,
+						.out = out,
+						.next_id = stored_next_table_id(stored),
+						.always = always};
 	*out = (struct plan){.batch = batch_create()};
 	out->tables = calloc(a->tables.n + 1, sizeof *out->tables);
 	out->runs = calloc(a->tables.n + 1, sizeof *out->runs);
-	if (out->tables == NULL || out->runs == NULL)
-		abort();
+	if (out->tables == NULL || out->runs == NULL) abort();
 	/* First the checkpoint: what follows is as of it. Nothing streamed is below a fresh one. */
 	struct op *op = batch_add(out->batch, OP_POSITION);
 	op->pos.epoch = epoch;
@@ -154,13 +163,13 @@ void plan_make(const struct stored *stored, const struct attachment *a, const st
 	for (size_t i = 0; i < stored->ntables; i++) {
 		if (stored->tables[i].state == TABLE_LEFT || find_usable(&a->tables, stored->tables[i].oid) != NULL)
 			continue;
-		log_warn("table is no longer replicated; its rows stay as they were", KV_S("schema", stored->tables[i].schema_name),
-		         KV_S("table", stored->tables[i].table_name), KV_END);
+		log_warn("table is no longer replicated; its rows stay as they were",
+				 KV_S("schema", stored->tables[i].schema_name), KV_S("table", stored->tables[i].table_name),
+				 KV_END);
 		leave(&p, &stored->tables[i]);
 	}
 	for (size_t i = 0; i < a->tables.n; i++)
-		if (a->tables.v[i].refusal == NULL)
-			plan_table(&p, &a->tables.v[i], a->added[i]);
+		if (a->tables.v[i].refusal == NULL) plan_table(&p, &a->tables.v[i], a->added[i]);
 }
 
 void plan_finish(struct plan *p)

@@ -37,8 +37,8 @@ struct plan {
 };
 
 /* Adds each table to changes too. always: tables that are already copied get a new run as well. */
-void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage, uint16_t epoch, bool always,
-               struct changes *changes, struct plan *out);
+void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage,
+			   uint16_t epoch, bool always, struct changes *changes, struct plan *out);
 void plan_finish(struct plan *p);
 
 #endif

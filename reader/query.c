@@ -6,7 +6,16 @@
 #include <string.h>
 
 /* What the next result on the wire answers. */
-enum step_kind { STEP_IGNORE, STEP_SNAPSHOT, STEP_PREPARE, STEP_ROWS, STEP_CHUNK_SYNC, STEP_WATERMARK, STEP_ASK, STEP_SYNC };
+enum step_kind {
+	STEP_IGNORE,
+	STEP_SNAPSHOT,
+	STEP_PREPARE,
+	STEP_ROWS,
+	STEP_CHUNK_SYNC,
+	STEP_WATERMARK,
+	STEP_ASK,
+	STEP_SYNC
+};
 
 struct step {
 	enum step_kind kind;
@@ -44,8 +53,7 @@ struct query {
 
 static void end(struct query *q, const struct err *err)
 {
-	if (q->ended)
-		return;
+	if (q->ended) return;
 	q->ended = true;
 	q->events.lost(q->events.ctx, err);
 }
@@ -67,8 +75,7 @@ static void push_step(struct query *q, struct step s)
 
 static void send_sql(struct query *q, enum step_kind kind, const char *sql)
 {
-	if (q->ended)
-		return;
+	if (q->ended) return;
 	if (!PQsendQueryParams(pgconn_pg(q->conn), sql, 0, NULL, NULL, NULL, NULL, 0))
 		end_with_connection_error(q);
 	else
@@ -77,8 +84,7 @@ static void send_sql(struct query *q, enum step_kind kind, const char *sql)
 
 static void send_sync(struct query *q, enum step_kind kind)
 {
-	if (q->ended)
-		return;
+	if (q->ended) return;
 	if (!PQpipelineSync(pgconn_pg(q->conn))) {
 		end_with_connection_error(q);
 		return;
@@ -92,16 +98,14 @@ static void send_sync(struct query *q, enum step_kind kind)
 static bool is_prepared(const struct query *q, const char *name)
 {
 	for (const struct prepared *p = q->prepared; p != NULL; p = p->next)
-		if (strcmp(p->name, name) == 0)
-			return true;
+		if (strcmp(p->name, name) == 0) return true;
 	return false;
 }
 
 static void remember_prepared(struct query *q, const char *name)
 {
 	struct prepared *p = calloc(1, sizeof *p);
-	if (p == NULL)
-		return; /* it will be refused as a duplicate, deallocated, and prepared again */
+	if (p == NULL) return; /* it will be refused as a duplicate, deallocated, and prepared again */
 	strcpy(p->name, name);
 	p->next = q->prepared;
 	q->prepared = p;
@@ -113,8 +117,7 @@ static void forget_prepared(struct query *q, const char *name)
 	for (struct prepared **p = &q->prepared; *p != NULL; p = &(*p)->next) {
 		struct prepared *gone = *p;
 		char sql[96];
-		if (strcmp(gone->name, name) != 0)
-			continue;
+		if (strcmp(gone->name, name) != 0) continue;
 		*p = gone->next;
 		free(gone);
 		snprintf(sql, sizeof sql, "DEALLOCATE \"%s\"", name);
@@ -128,8 +131,7 @@ static void forget_prepared(struct query *q, const char *name)
 static void send_select(struct query *q, const struct chunk_request *r)
 {
 	PGconn *pg = pgconn_pg(q->conn);
-	if (q->ended)
-		return;
+	if (q->ended) return;
 	if (!is_prepared(q, r->statement)) {
 		if (!PQsendPrepare(pg, r->statement, r->select_sql, 0, NULL)) {
 			end_with_connection_error(q);
@@ -157,15 +159,14 @@ void query_chunk(struct query *q, const struct chunk_request *r)
 	}
 	send_sql(q, STEP_IGNORE, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	/* First the lock, then the snapshot: TRUNCATE and rewrites are not MVCC-safe. */
-	if (r->lock_sql != NULL)
-		send_sql(q, STEP_IGNORE, r->lock_sql);
-	send_sql(q, STEP_SNAPSHOT, "SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
-	                       /* A standby shows a transaction before its replay position has passed it. */
-	                       "CASE WHEN pg_catalog.pg_is_in_recovery() "
-	                       "THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) "
-	                       "ELSE pg_catalog.pg_current_wal_insert_lsn() END");
-	if (r->select_sql != NULL)
-		send_select(q, r);
+	if (r->lock_sql != NULL) send_sql(q, STEP_IGNORE, r->lock_sql);
+	send_sql(q, STEP_SNAPSHOT,
+			 "SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
+			 /* A standby shows a transaction before its replay position has passed it. */
+			 "CASE WHEN pg_catalog.pg_is_in_recovery() "
+			 "THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) "
+			 "ELSE pg_catalog.pg_current_wal_insert_lsn() END");
+	if (r->select_sql != NULL) send_select(q, r);
 	send_sql(q, STEP_IGNORE, "COMMIT");
 	send_sync(q, STEP_CHUNK_SYNC);
 }
@@ -177,8 +178,7 @@ bool query_chunk_in_flight(const struct query *q)
 
 void query_emit_watermark(struct query *q)
 {
-	if (q->watermarks_refused || q->count > STEPS_MAX / 2)
-		return;
+	if (q->watermarks_refused || q->count > STEPS_MAX / 2) return;
 	send_sql(q, STEP_WATERMARK, "SELECT pg_catalog.pg_logical_emit_message(true, 'tidemark', 'watermark')");
 	send_sync(q, STEP_SYNC);
 }
@@ -190,8 +190,7 @@ void query_ask(struct query *q, const char *sql, query_fn fn, void *ctx)
 		return;
 	}
 	send_sql(q, STEP_ASK, sql);
-	if (q->ended)
-		return;
+	if (q->ended) return;
 	struct step *s = &q->steps[(q->first + q->count - 1) % STEPS_MAX];
 	s->fn = fn;
 	s->ctx = ctx;
@@ -211,11 +210,12 @@ static bool classify(const PGresult *r, enum chunk_failure *why)
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	/* Waiting for a lock says nothing about the size of a chunk. */
 	if (state == NULL || state_is(state, "40") || state_is(state, "57P") || state_is(state, "08") ||
-	    state_is(state, "53") || state_is(state, "55P03") || state_is(state, "XX"))
+		state_is(state, "53") || state_is(state, "55P03") || state_is(state, "XX"))
 		*why = CHUNK_LOST;
 	else if (state_is(state, "57014") || state_is(state, "25P04"))
 		*why = CHUNK_TIMEOUT;
-	else if (state_is(state, "42P01") || state_is(state, "42703") || state_is(state, "3F000") || state_is(state, "0A000"))
+	else if (state_is(state, "42P01") || state_is(state, "42703") || state_is(state, "3F000") ||
+			 state_is(state, "0A000"))
 		*why = CHUNK_SCHEMA;
 	else
 		return false;
@@ -224,11 +224,9 @@ static bool classify(const PGresult *r, enum chunk_failure *why)
 
 static void chunk_error(struct query *q, const PGresult *r)
 {
-	if (q->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED)
-		return;
+	if (q->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED) return;
 	q->failed = true;
-	if (classify(r, &q->failure))
-		return;
+	if (classify(r, &q->failure)) return;
 	struct err err;
 	err_of_result(&err, q->conn, r);
 	err.kind = ERR_CONFIG;
@@ -250,15 +248,15 @@ static bool take_rows(struct query *q, const PGresult *r, struct err *err)
 	struct slice texts[1664];
 	size_t n = (size_t)PQnfields(r);
 	if (n != q->request_columns || n > sizeof texts / sizeof *texts)
-		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n, q->request_columns);
+		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n,
+					   q->request_columns);
 	for (int row = 0; row < PQntuples(r); row++) {
 		for (int i = 0; i < (int)n; i++) {
 			bool null = PQgetisnull(r, row, i);
 			texts[i].p = null ? NULL : (const uint8_t *)PQgetvalue(r, row, i);
 			texts[i].n = null ? 0 : (size_t)PQgetlength(r, row, i);
 		}
-		if (!copier_chunk_row(q->copier, q->request_id, texts, n, err))
-			return false;
+		if (!copier_chunk_row(q->copier, q->request_id, texts, n, err)) return false;
 	}
 	return true;
 }
@@ -273,8 +271,7 @@ static void chunk_result(struct query *q, enum step_kind kind, const PGresult *r
 		good = take_rows(q, r, &err);
 	else if (kind == STEP_PREPARE)
 		remember_prepared(q, q->statement);
-	if (!good)
-		end(q, &err);
+	if (!good) end(q, &err);
 }
 
 static void chunk_finished(struct query *q)
@@ -285,15 +282,13 @@ static void chunk_finished(struct query *q)
 	if (q->failed) {
 		send_sql(q, STEP_IGNORE, "ROLLBACK");
 		send_sync(q, STEP_SYNC);
-		if (q->failure == CHUNK_SCHEMA)
-			forget_prepared(q, q->statement);
+		if (q->failure == CHUNK_SCHEMA) forget_prepared(q, q->statement);
 		copier_chunk_failed(q->copier, q->request_id, q->failure, now_us);
 	} else if (!copier_chunk_end(q->copier, q->request_id, loop_now_us() - q->asked_us, now_us, &err)) {
 		end(q, &err);
 		return;
 	}
-	if (!q->ended)
-		q->events.chunk_done(q->events.ctx);
+	if (!q->ended) q->events.chunk_done(q->events.ctx);
 }
 
 static void take_result(struct query *q, struct step s, const PGresult *r)
@@ -331,8 +326,7 @@ static void take_one(struct query *q)
 	struct step s = q->steps[q->first];
 	PGresult *r = PQgetResult(pgconn_pg(q->conn));
 	if (r == NULL) {
-		if (q->result_taken)
-			pop_step(q);
+		if (q->result_taken) pop_step(q);
 		return;
 	}
 	if (PQresultStatus(r) == PGRES_PIPELINE_SYNC) {
@@ -364,13 +358,12 @@ static void on_lost(void *ctx, const struct err *err)
 	end(ctx, &mine);
 }
 
-bool query_create(struct pgconn *c, struct copier *copier, const struct query_events *events, struct query **out, struct err *err)
+bool query_create(struct pgconn *c, struct copier *copier, const struct query_events *events,
+				  struct query **out, struct err *err)
 {
-	if (!PQenterPipelineMode(pgconn_pg(c)))
-		return err_of_result(err, c, NULL);
+	if (!PQenterPipelineMode(pgconn_pg(c))) return err_of_result(err, c, NULL);
 	struct query *q = calloc(1, sizeof *q);
-	if (q == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (q == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	q->conn = c;
 	q->copier = copier;
 	q->events = *events;
@@ -381,8 +374,7 @@ bool query_create(struct pgconn *c, struct copier *copier, const struct query_ev
 
 void query_destroy(struct query *q)
 {
-	if (q == NULL)
-		return;
+	if (q == NULL) return;
 	pgconn_listen(q->conn, &(struct pgconn_events){.ctx = NULL});
 	while (q->prepared != NULL) {
 		struct prepared *p = q->prepared;

@@ -22,17 +22,20 @@ struct query_events {
 };
 
 /* Puts c, which stays the caller's and must outlive it, into pipeline mode. */
-bool query_create(struct pgconn *c, struct copier *copier, const struct query_events *events, struct query **out, struct err *err);
+bool query_create(struct pgconn *c, struct copier *copier, const struct query_events *events,
+				  struct query **out, struct err *err);
 void query_destroy(struct query *q); /* accepts NULL; not from a callback of its own */
 
 bool query_chunk_in_flight(const struct query *q);
 /* Asks a chunk; at most one is in flight. The request is the copier's. */
 void query_chunk(struct query *q, const struct chunk_request *request);
 
-/* Emits a tiny transactional message, so that the stream passes the present soon. Harmless where it is not possible. */
+/* Emits a tiny transactional message, so that the stream passes the present soon. Harmless where it is not
+ * possible. */
 void query_emit_watermark(struct query *q);
 
-/* One statement without parameters; fn gets its result, or NULL when it failed (also on loss). r is cleared after. */
+/* One statement without parameters; fn gets its result, or NULL when it failed (also on loss). r is cleared
+ * after. */
 typedef void (*query_fn)(void *ctx, const PGresult *r);
 void query_ask(struct query *q, const char *sql, query_fn fn, void *ctx);
 

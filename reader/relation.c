@@ -29,19 +29,16 @@ static bool same_column(const struct column *c, const struct pgo_column *w)
 
 bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m)
 {
-	if (m->u.relation.n != r->schema->ncolumns)
-		return false;
+	if (m->u.relation.n != r->schema->ncolumns) return false;
 	for (uint16_t i = 0; i < r->schema->ncolumns; i++)
-		if (!same_column(&r->schema->columns[i], &m->u.relation.columns[i]))
-			return false;
+		if (!same_column(&r->schema->columns[i], &m->u.relation.columns[i])) return false;
 	return true;
 }
 
 static int find_wire(const struct pgo_msg *m, const char *name)
 {
 	for (int i = 0; i < m->u.relation.n; i++)
-		if (strcmp(m->u.relation.columns[i].name, name) == 0)
-			return i;
+		if (strcmp(m->u.relation.columns[i].name, name) == 0) return i;
 	return -1;
 }
 
@@ -73,27 +70,26 @@ static bool check_width(const struct relation *r, const struct pgo_tuple *t, str
 	if (r->wire_columns == 0)
 		return err_set(err, ERR_PROTOCOL, "table %s: a change came before its Relation message", r->display);
 	if (t->n != r->wire_columns)
-		return err_set(err, ERR_PROTOCOL, "table %s: a tuple of %u columns where %u were described", r->display, t->n, r->wire_columns);
+		return err_set(err, ERR_PROTOCOL, "table %s: a tuple of %u columns where %u were described",
+					   r->display, t->n, r->wire_columns);
 	return true;
 }
 
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent, const struct pgo_tuple *other,
-                  struct encoded_key *out, struct err *err)
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent,
+				  const struct pgo_tuple *other, struct encoded_key *out, struct err *err)
 {
 	const struct schema *s = r->schema;
 	enum key_kind kinds[KEY_COLUMNS_MAX];
 	struct slice texts[KEY_COLUMNS_MAX];
-	if (!check_width(r, tuple, err))
-		return false;
+	if (!check_width(r, tuple, err)) return false;
 	for (uint16_t k = 0; k < s->nkeys; k++) {
 		int wire = r->wire_of[s->key_columns[k]];
 		const struct pgo_cell *c = cell_at(tuple, wire);
 		bool sent = c->kind == 't' || (c->kind == 'n' && !null_is_unsent);
-		if (!sent && cell_at(other, wire) != NULL)
-			c = cell_at(other, wire);
+		if (!sent && cell_at(other, wire) != NULL) c = cell_at(other, wire);
 		if (c->kind != 't')
 			return err_set(err, ERR_PROTOCOL, "table %s: a change without its key column %s", r->display,
-			               s->columns[s->key_columns[k]].name);
+						   s->columns[s->key_columns[k]].name);
 		kinds[k] = s->key_kinds[k];
 		texts[k] = c->text;
 	}
@@ -107,21 +103,19 @@ static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old,
 {
 	if (c != NULL && c->kind == 'u' && old != NULL && (old->kind == 't' || (old->kind == 'n' && old_is_full)))
 		c = old;
-	if (c == NULL || c->kind == 'u')
-		return (struct cell){.kind = CELL_ABSENT, .doubt = true};
-	if (c->kind == 'n')
-		return (struct cell){.kind = CELL_NULL};
+	if (c == NULL || c->kind == 'u') return (struct cell){.kind = CELL_ABSENT, .doubt = true};
+	if (c->kind == 'n') return (struct cell){.kind = CELL_NULL};
 	return (struct cell){.kind = CELL_TEXT, .text = c->text};
 }
 
-bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old, bool old_is_full, struct pos pos, xid_t born,
-                  const struct encoded_key *key, struct buf *out, bool *partial, struct err *err)
+bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old,
+				  bool old_is_full, struct pos pos, xid_t born, const struct encoded_key *key,
+				  struct buf *out, bool *partial, struct err *err)
 {
 	struct cell cells[PGO_COLUMNS_MAX];
 	const struct schema *s = r->schema;
 	*partial = false;
-	if (!check_width(r, tuple, err) || (old != NULL && !check_width(r, old, err)))
-		return false;
+	if (!check_width(r, tuple, err) || (old != NULL && !check_width(r, old, err))) return false;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int wire = r->wire_of[i];
 		cells[i] = to_cell(cell_at(tuple, wire), cell_at(old, wire), old_is_full);

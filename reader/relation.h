@@ -14,12 +14,12 @@
 
 struct relation {
 	uint32_t oid;
-	uint32_t table_id;    /* 0: not ours, its changes are passed over */
-	char *display;        /* for messages */
+	uint32_t table_id;     /* 0: not ours, its changes are passed over */
+	char *display;         /* for messages */
 	struct schema *schema; /* rows are written under */
 	uint16_t wire_columns; /* columns of a tuple on the wire; 0: no Relation message yet */
-	bool unmapped;        /* the wire lacks a key column: its changes cannot be followed */
-	int16_t *wire_of;     /* stored column -> wire column; -1: the wire does not carry it now */
+	bool unmapped;         /* the wire lacks a key column: its changes cannot be followed */
+	int16_t *wire_of;      /* stored column -> wire column; -1: the wire does not carry it now */
 };
 
 void relation_finish(struct relation *r);
@@ -29,7 +29,8 @@ void relation_set_schema(struct relation *r, struct schema *schema);
 
 /* The wire's columns and the stored ones are the same, in the same order, by name, type and typmod. */
 bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m);
-/* Follows a Relation message: columns are found by name, of the same type. Sets `unmapped` if the key is not among them. */
+/* Follows a Relation message: columns are found by name, of the same type. Sets `unmapped` if the key is not
+ * among them. */
 void relation_set_wire(struct relation *r, const struct pgo_msg *m);
 
 struct encoded_key {
@@ -44,15 +45,16 @@ struct encoded_key {
  * (may be NULL). Those are the unchanged ones, and with null_is_unsent (a 'K' tuple) the NULL ones: otherwise
  * NULL in a key is ERR_PROTOCOL.
  */
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent, const struct pgo_tuple *other,
-                  struct encoded_key *out, struct err *err);
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent,
+				  const struct pgo_tuple *other, struct encoded_key *out, struct err *err);
 
 /*
  * Appends an encoded row: values of `tuple`, unchanged ones from `old` (may
  * be NULL) when it has them, else absent, in doubt since `born`. Without
  * old_is_full (an 'O' tuple) a NULL in `old` means "not sent". *partial tells whether any is absent.
  */
-bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old, bool old_is_full, struct pos pos, xid_t born,
-                  const struct encoded_key *key, struct buf *out, bool *partial, struct err *err);
+bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old,
+				  bool old_is_full, struct pos pos, xid_t born, const struct encoded_key *key,
+				  struct buf *out, bool *partial, struct err *err);
 
 #endif

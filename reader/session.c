@@ -17,12 +17,13 @@
 enum {
 	TICK_US = 200000,
 	IDLE_POSITION_US = 1000000, /* an idle slot's checkpoint moves at most this often */
-	NUDGE_AFTER_US = 2000,      /* a window that waits this long for the stream to pass its H gets a watermark message */
-	NUDGE_EVERY_US = 50000,     /* and from then on we ask for the server's position */
+	NUDGE_AFTER_US =
+		2000, /* a window that waits this long for the stream to pass its H gets a watermark message */
+	NUDGE_EVERY_US = 50000, /* and from then on we ask for the server's position */
 	REAP_EVERY_US = 60000000,
-	LOOK_EVERY_US = 5000000,    /* at the catalog, for what the stream does not tell */
-	LOOK_SOON_US = 100000,      /* after the server described a table */
-	LOOK_SHARE = 50,            /* and never more than a fiftieth of the time */
+	LOOK_EVERY_US = 5000000, /* at the catalog, for what the stream does not tell */
+	LOOK_SOON_US = 100000,   /* after the server described a table */
+	LOOK_SHARE = 50,         /* and never more than a fiftieth of the time */
 	LAGGING_READER_TXNS = 10000,
 	GOODBYE_MS = 1000
 };
@@ -54,13 +55,13 @@ struct session {
 
 	struct worker_status status;
 	bool paused;
-	lsn_t nudged;             /* highest H a watermark message was sent for */
+	lsn_t nudged; /* highest H a watermark message was sent for */
 	int64_t idle_stored_us, reaped_us;
 	bool reader_warned, gate_logged;
 	int64_t looked_us; /* at the catalog; 0 = no look is under way */
 
 	bool target_asked, target_known;
-	lsn_t target;             /* until: the position to reach */
+	lsn_t target; /* until: the position to reach */
 	bool done, reached, stream_over;
 	bool reattach; /* the end is only for another look at the catalog */
 	struct err err;
@@ -70,8 +71,7 @@ static void ask(struct session *s);
 
 static void end(struct session *s, const struct err *err)
 {
-	if (s->done)
-		return;
+	if (s->done) return;
 	s->done = true;
 	if (err != NULL)
 		s->err = *err;
@@ -92,21 +92,19 @@ static void on_target(void *ctx, const PGresult *r)
 static bool wants_target(const struct session *s)
 {
 	return s->config->until == UNTIL_CAUGHT_UP && !s->target_asked && s->query != NULL &&
-	       (s->all_live || s->config->snapshot == SNAPSHOT_NEVER);
+		   (s->all_live || s->config->snapshot == SNAPSHOT_NEVER);
 }
 
 /* The position asked for is only stored once an idle server tells it: hurry that up. */
 static void check_until(struct session *s)
 {
-	if (s->config->until == UNTIL_NEVER || s->done)
-		return;
+	if (s->config->until == UNTIL_NEVER || s->done) return;
 	if (wants_target(s)) {
 		s->target_asked = true;
 		query_ask(s->query, "SELECT pg_catalog.pg_current_wal_insert_lsn()", on_target, s);
 		return;
 	}
-	if (!s->target_known)
-		return;
+	if (!s->target_known) return;
 	bool live = s->config->until == UNTIL_LSN || s->config->snapshot == SNAPSHOT_NEVER || s->all_live;
 	if (s->status.committed.lsn.v >= s->target.v && live) {
 		end(s, NULL);
@@ -122,33 +120,30 @@ static void check_until(struct session *s)
 
 static bool waits(const struct session *s, lsn_t *high)
 {
-	if (copier_waits_for(s->copier, high) && changes_received(s->changes).v < high->v)
-		return true;
+	if (copier_waits_for(s->copier, high) && changes_received(s->changes).v < high->v) return true;
 	*high = s->target;
-	return s->target_known && s->config->until == UNTIL_CAUGHT_UP && changes_received(s->changes).v < s->target.v;
+	return s->target_known && s->config->until == UNTIL_CAUGHT_UP &&
+		   changes_received(s->changes).v < s->target.v;
 }
 
 static void on_nudge(void *ctx)
 {
 	struct session *s = ctx;
 	lsn_t high;
-	if (s->done || !waits(s, &high))
-		return;
+	if (s->done || !waits(s, &high)) return;
 	if (high.v > s->nudged.v) {
 		s->nudged = high;
 		query_emit_watermark(s->query);
 	} else if (!s->paused) {
 		stream_ask_position(s->stream);
 	}
-	if (!s->done)
-		loop_timer_set(s->nudge_timer, NUDGE_EVERY_US);
+	if (!s->done) loop_timer_set(s->nudge_timer, NUDGE_EVERY_US);
 }
 
 static void arm_nudge(struct session *s)
 {
 	lsn_t high;
-	if (!loop_timer_is_set(s->nudge_timer) && waits(s, &high))
-		loop_timer_set(s->nudge_timer, NUDGE_AFTER_US);
+	if (!loop_timer_is_set(s->nudge_timer) && waits(s, &high)) loop_timer_set(s->nudge_timer, NUDGE_AFTER_US);
 }
 
 /* ---- asking chunks ---- */
@@ -157,25 +152,22 @@ static void on_blockers(void *ctx, const PGresult *r)
 {
 	(void)ctx;
 	log_info("copy waits until transactions that were open when we attached have ended",
-	         KV_S("blockers", r != NULL && PQntuples(r) == 1 ? PQgetvalue(r, 0, 0) : "unknown"), KV_END);
+			 KV_S("blockers", r != NULL && PQntuples(r) == 1 ? PQgetvalue(r, 0, 0) : "unknown"), KV_END);
 }
 
 static void report_gate(struct session *s)
 {
 	const char *gate;
 	bool gated = copier_is_gated(s->copier, &gate);
-	if (gated && !s->gate_logged)
-		query_ask(s->query, catalog_blockers_sql, on_blockers, s);
+	if (gated && !s->gate_logged) query_ask(s->query, catalog_blockers_sql, on_blockers, s);
 	s->gate_logged = gated;
 }
 
 static void ask(struct session *s)
 {
-	if (s->done || s->query == NULL || s->stream == NULL)
-		return;
+	if (s->done || s->query == NULL || s->stream == NULL) return;
 	arm_nudge(s);
-	if (query_chunk_in_flight(s->query) || worker_is_full(s->worker))
-		return;
+	if (query_chunk_in_flight(s->query) || worker_is_full(s->worker)) return;
 	int64_t now_us = clock_now_us();
 	const struct chunk_request *r = copier_next(s->copier, now_us);
 	if (r != NULL) {
@@ -183,8 +175,7 @@ static void ask(struct session *s)
 		return;
 	}
 	int64_t at_us = copier_next_at(s->copier);
-	if (at_us != INT64_MAX)
-		loop_timer_set(s->ask_timer, at_us - now_us);
+	if (at_us != INT64_MAX) loop_timer_set(s->ask_timer, at_us - now_us);
 }
 
 static void on_ask_timer(void *ctx)
@@ -235,25 +226,21 @@ static bool on_message(void *ctx, struct slice payload, struct err *err)
 static void on_position(void *ctx, lsn_t wal_end)
 {
 	struct session *s = ctx;
-	if (!s->done)
-		changes_position(s->changes, wal_end);
+	if (!s->done) changes_position(s->changes, wal_end);
 }
 
 /* Idle keepalives would make a commit each on a busy server with quiet tables: once a second is enough. */
 static void store_idle_position(struct session *s)
 {
 	int64_t now_us = loop_now_us();
-	if (now_us - s->idle_stored_us < IDLE_POSITION_US)
-		return;
-	if (changes_store_position(s->changes))
-		s->idle_stored_us = now_us;
+	if (now_us - s->idle_stored_us < IDLE_POSITION_US) return;
+	if (changes_store_position(s->changes)) s->idle_stored_us = now_us;
 }
 
 static void on_dry(void *ctx)
 {
 	struct session *s = ctx;
-	if (s->done)
-		return;
+	if (s->done) return;
 	changes_flush(s->changes);
 	store_idle_position(s);
 	check_until(s);
@@ -270,11 +257,11 @@ static void on_stream_lost(void *ctx, const struct err *err)
 static void reset_copier_table(struct session *s, uint32_t table_id, bool copied)
 {
 	for (size_t i = 0; i < s->nwatched; i++) {
-		if (s->watched[i].table_id != table_id)
-			continue;
+		if (s->watched[i].table_id != table_id) continue;
 		copier_set_table(s->copier, &(struct copier_table){.schema = changes_schema(s->changes, table_id),
-		                                                   .from_sql = s->watched[i].source->from_sql,
-		                                                   .filter_sql = s->watched[i].source->filter_sql, .copied = copied});
+														   .from_sql = s->watched[i].source->from_sql,
+														   .filter_sql = s->watched[i].source->filter_sql,
+														   .copied = copied});
 		s->watched[i].live = false;
 		s->all_live = false;
 	}
@@ -301,15 +288,16 @@ static void compare_shape(struct session *s, struct watched *w, const char *now)
 		break;
 	case SHAPE_OTHER:
 	case SHAPE_ALTERED: attach_again(s, w->source->display, "was altered"); break;
-	case SHAPE_REPUBLISHED: attach_again(s, w->source->display, "may have been published otherwise for a while"); break;
+	case SHAPE_REPUBLISHED:
+		attach_again(s, w->source->display, "may have been published otherwise for a while");
+		break;
 	}
 }
 
 static struct watched *find_watched(const struct session *s, uint32_t oid)
 {
 	for (size_t i = 0; i < s->nwatched; i++)
-		if (s->watched[i].source->oid == oid)
-			return &s->watched[i];
+		if (s->watched[i].source->oid == oid) return &s->watched[i];
 	return NULL;
 }
 
@@ -317,7 +305,8 @@ static void look_for_new(struct session *s, const PGresult *r, int row)
 {
 	const char *schema_name = PQgetvalue(r, row, 1), *table_name = PQgetvalue(r, row, 2);
 	uint32_t oid = (uint32_t)strtoul(PQgetvalue(r, row, 0), NULL, 10);
-	if (!names_match(s->config->attach.tables, schema_name, table_name) || source_tables_find(&s->a.tables, oid) != NULL)
+	if (!names_match(s->config->attach.tables, schema_name, table_name) ||
+		source_tables_find(&s->a.tables, oid) != NULL)
 		return;
 	char *display = display_name(schema_name, table_name);
 	attach_again(s, display, "is new");
@@ -330,11 +319,10 @@ static void on_shapes(void *ctx, const PGresult *r)
 	int64_t took_us = loop_now_us() - s->looked_us;
 	size_t seen = 0;
 	s->looked_us = 0;
-	if (s->done)
-		return;
-	loop_timer_set(s->look_timer, took_us * LOOK_SHARE > LOOK_EVERY_US ? took_us * LOOK_SHARE : LOOK_EVERY_US);
-	if (r == NULL || PQnfields(r) != 4)
-		return;
+	if (s->done) return;
+	loop_timer_set(s->look_timer,
+				   took_us * LOOK_SHARE > LOOK_EVERY_US ? took_us * LOOK_SHARE : LOOK_EVERY_US);
+	if (r == NULL || PQnfields(r) != 4) return;
 	for (int row = 0; row < PQntuples(r) && !s->done; row++) {
 		struct watched *w = find_watched(s, (uint32_t)strtoul(PQgetvalue(r, row, 0), NULL, 10));
 		seen += w != NULL;
@@ -343,15 +331,13 @@ static void on_shapes(void *ctx, const PGresult *r)
 		else if (!PQgetisnull(r, row, 3))
 			compare_shape(s, w, PQgetvalue(r, row, 3));
 	}
-	if (!s->done && seen < s->nwatched)
-		attach_again(s, "of ours", "was dropped");
+	if (!s->done && seen < s->nwatched) attach_again(s, "of ours", "was dropped");
 }
 
 static void look(void *ctx)
 {
 	struct session *s = ctx;
-	if (s->done || s->looked_us != 0)
-		return;
+	if (s->done || s->looked_us != 0) return;
 	uint32_t *oids = mem_alloc((s->nwatched + 1) * sizeof *oids);
 	for (size_t i = 0; i < s->nwatched; i++)
 		oids[i] = s->watched[i].source->oid;
@@ -365,8 +351,7 @@ static void look(void *ctx)
 static void on_described(void *ctx)
 {
 	struct session *s = ctx;
-	if (s->look_timer != NULL && s->looked_us == 0)
-		loop_timer_set(s->look_timer, LOOK_SOON_US);
+	if (s->look_timer != NULL && s->looked_us == 0) loop_timer_set(s->look_timer, LOOK_SOON_US);
 }
 
 /* ---- the apply thread ---- */
@@ -382,17 +367,14 @@ static void note_live(struct session *s)
 {
 	bool was_all = s->all_live;
 	s->all_live = copier_all_live(s->copier);
-	if (s->all_live)
-		progress_end();
+	if (s->all_live) progress_end();
 	for (size_t i = 0; i < s->nwatched; i++) {
 		struct watched *w = &s->watched[i];
 		bool was = w->live;
 		w->live = copier_table_is_live(s->copier, w->table_id);
-		if (w->live && !was)
-			log_live(s, w);
+		if (w->live && !was) log_live(s, w);
 	}
-	if (s->all_live && !was_all)
-		log_info("all tables are live", KV_U("tables", s->nwatched), KV_END);
+	if (s->all_live && !was_all) log_info("all tables are live", KV_U("tables", s->nwatched), KV_END);
 }
 
 static void on_wake(uv_async_t *handle)
@@ -433,19 +415,17 @@ static void watch_readers(struct session *s)
 	struct store_info info;
 	struct err ignored;
 	int64_t now_us = loop_now_us();
-	if (now_us - s->reaped_us < REAP_EVERY_US)
-		return;
+	if (now_us - s->reaped_us < REAP_EVERY_US) return;
 	s->reaped_us = now_us;
 	int reaped = store_reap_readers(s->config->store);
-	if (reaped > 0)
-		log_info("freed the slots of readers that died", KV_I("readers", reaped), KV_END);
-	if (!store_info(s->config->store, &info, &ignored))
-		return;
+	if (reaped > 0) log_info("freed the slots of readers that died", KV_I("readers", reaped), KV_END);
+	if (!store_info(s->config->store, &info, &ignored)) return;
 	bool lagging = info.oldest_reader_pid != 0 && info.oldest_reader_lag > LAGGING_READER_TXNS;
 	if (lagging && !s->reader_warned)
-		log_warn("a reader stays on an old state, so the store grows: let it begin a new transaction, or stop it",
-		         KV_I("pid", info.oldest_reader_pid), KV_U("commits_behind", info.oldest_reader_lag),
-		         KV_U("file_bytes", info.file_bytes), KV_END);
+		log_warn(
+			"a reader stays on an old state, so the store grows: let it begin a new transaction, or stop it",
+			KV_I("pid", info.oldest_reader_pid), KV_U("commits_behind", info.oldest_reader_lag),
+			KV_U("file_bytes", info.file_bytes), KV_END);
 	s->reader_warned = lagging;
 }
 
@@ -458,10 +438,8 @@ static void show_progress(struct session *s)
 		copier_get_progress(s->copier, w->table_id, &c);
 		p.tables_live += w->live;
 		p.rows += c.rows_read;
-		if (w->source->rows_estimate > 0)
-			p.rows_expected += (uint64_t)w->source->rows_estimate;
-		if (!w->live && p.table == NULL)
-			p.table = w->source->display;
+		if (w->source->rows_estimate > 0) p.rows_expected += (uint64_t)w->source->rows_estimate;
+		if (!w->live && p.table == NULL) p.table = w->source->display;
 	}
 	uint64_t received = changes_received(s->changes).v, applied = s->status.committed.lsn.v;
 	p.lag_bytes = received > applied ? received - applied : 0;
@@ -471,8 +449,7 @@ static void show_progress(struct session *s)
 static void on_tick(void *ctx)
 {
 	struct session *s = ctx;
-	if (s->done)
-		return;
+	if (s->done) return;
 	store_idle_position(s);
 	watch_readers(s);
 	if (s->all_live || s->config->snapshot == SNAPSHOT_NEVER)
@@ -481,8 +458,7 @@ static void on_tick(void *ctx)
 		show_progress(s);
 	check_until(s);
 	ask(s);
-	if (!s->done)
-		loop_timer_set(s->tick, TICK_US);
+	if (!s->done) loop_timer_set(s->tick, TICK_US);
 }
 
 /* ---- beginning ---- */
@@ -495,11 +471,15 @@ static void free_async(uv_handle_t *handle)
 static bool start_worker(struct session *s, struct err *err)
 {
 	size_t memory = s->config->memory;
-	struct worker_config w = {.store = s->config->store, .queue_bytes = memory / 8, .dirty_bytes = memory / 8 * 3, .commit_ms = 200,
-	                          .sync_idle_ms = 50, .wake = wake, .wake_ctx = s};
+	struct worker_config w = {.store = s->config->store,
+							  .queue_bytes = memory / 8,
+							  .dirty_bytes = memory / 8 * 3,
+							  .commit_ms = 200,
+							  .sync_idle_ms = 50,
+							  .wake = wake,
+							  .wake_ctx = s};
 	s->wake = malloc(sizeof *s->wake);
-	if (s->wake == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (s->wake == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	uv_async_init(&s->loop->uv, s->wake, on_wake);
 	s->wake->data = s;
 	return worker_start(&w, &s->worker, err);
@@ -508,9 +488,13 @@ static bool start_worker(struct session *s, struct err *err)
 static void make_copier(struct session *s, uint16_t epoch)
 {
 	size_t memory = s->config->memory;
-	struct copier_config c = {.epoch = epoch, .chunk_rows_max = s->config->chunk_rows_max, .chunk_time_ms = s->config->chunk_time_ms,
-	                          .chunk_bytes = memory / 64, .buffer_bytes = memory / 8, .windows_max = 8,
-	                          .next_run_id = stored_next_run_id(&s->stored)};
+	struct copier_config c = {.epoch = epoch,
+							  .chunk_rows_max = s->config->chunk_rows_max,
+							  .chunk_time_ms = s->config->chunk_time_ms,
+							  .chunk_bytes = memory / 64,
+							  .buffer_bytes = memory / 8,
+							  .windows_max = 8,
+							  .next_run_id = stored_next_run_id(&s->stored)};
 	s->copier = copier_create(&c, (struct copier_sink){.ctx = s, .emit = emit});
 	changes_set_copier(s->changes, s->copier);
 	copier_load_unseen(s->copier, s->stored.unseen, s->stored.nunseen);
@@ -518,9 +502,9 @@ static void make_copier(struct session *s, uint16_t epoch)
 
 static void start_run(struct session *s, const struct planned_run *r)
 {
-	if (s->config->snapshot == SNAPSHOT_NEVER)
-		return;
-	copier_start_run_as_of(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, r->as_of, clock_now_us());
+	if (s->config->snapshot == SNAPSHOT_NEVER) return;
+	copier_start_run_as_of(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, r->as_of,
+						   clock_now_us());
 }
 
 static void carry_out(struct session *s, struct plan *plan)
@@ -529,14 +513,13 @@ static void carry_out(struct session *s, struct plan *plan)
 	plan->batch = NULL;
 	push(s, records);
 	s->watched = calloc(plan->ntables + 1, sizeof *s->watched);
-	if (s->watched == NULL)
-		abort();
+	if (s->watched == NULL) abort();
 	for (size_t i = 0; i < plan->ntables; i++) {
 		const struct planned_table *t = &plan->tables[i];
-		s->watched[s->nwatched++] = (struct watched){.table_id = t->table_id, .source = t->source, .shape = strdup(t->source->shape)};
+		s->watched[s->nwatched++] =
+			(struct watched){.table_id = t->table_id, .source = t->source, .shape = strdup(t->source->shape)};
 		reset_copier_table(s, t->table_id, t->copied);
-		if (t->resume != NULL && s->config->snapshot != SNAPSHOT_NEVER)
-			copier_load_run(s->copier, t->resume);
+		if (t->resume != NULL && s->config->snapshot != SNAPSHOT_NEVER) copier_load_run(s->copier, t->resume);
 	}
 	for (size_t i = 0; i < plan->nruns; i++)
 		start_run(s, &plan->runs[i]);
@@ -547,13 +530,17 @@ static bool begin(struct session *s, struct err *err)
 {
 	const struct session_config *c = s->config;
 	uint16_t epoch = s->stored.fresh ? 1 : s->stored.checkpoint.epoch;
-	struct lineage lineage = {.system_id = s->a.system_id, .timeline = s->a.timeline, .slot = c->attach.slot,
-	                          .publication = c->attach.publication, .source = c->source_display, .source_version = s->a.server_version};
+	struct lineage lineage = {.system_id = s->a.system_id,
+							  .timeline = s->a.timeline,
+							  .slot = c->attach.slot,
+							  .publication = c->attach.publication,
+							  .source = c->source_display,
+							  .source_version = s->a.server_version};
 	struct changes_config changes = {.epoch = epoch, .checkpoint = s->a.start, .xid_near = s->a.xid_near};
 	struct plan plan;
-	if (!start_worker(s, err))
-		return false;
-	s->changes = changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .described = on_described});
+	if (!start_worker(s, err)) return false;
+	s->changes =
+		changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .described = on_described});
 	make_copier(s, epoch);
 	plan_make(&s->stored, &s->a, &lineage, epoch, c->snapshot == SNAPSHOT_ALWAYS, s->changes, &plan);
 	carry_out(s, &plan);
@@ -562,9 +549,11 @@ static bool begin(struct session *s, struct err *err)
 	s->target_known = c->until == UNTIL_LSN;
 
 	struct query_events qe = {.ctx = s, .chunk_done = on_chunk_done, .lost = on_query_lost};
-	struct stream_events se = {.ctx = s, .message = on_message, .position = on_position, .dry = on_dry, .lost = on_stream_lost};
+	struct stream_events se = {
+		.ctx = s, .message = on_message, .position = on_position, .dry = on_dry, .lost = on_stream_lost};
 	if (!query_create(s->a.sql, s->copier, &qe, &s->query, err) ||
-	    !stream_start(s->loop, s->a.repl, c->attach.slot, c->attach.publication, s->a.start, &se, &s->stream, err))
+		!stream_start(s->loop, s->a.repl, c->attach.slot, c->attach.publication, s->a.start, &se, &s->stream,
+					  err))
 		return false;
 	s->tick = loop_timer_create(s->loop, on_tick, s);
 	s->ask_timer = loop_timer_create(s->loop, on_ask_timer, s);
@@ -583,8 +572,7 @@ static void say_goodbye(struct session *s)
 {
 	struct err ignored;
 	bool stopping = s->loop->stopping;
-	if (s->stream == NULL || s->stream_over)
-		return;
+	if (s->stream == NULL || s->stream_over) return;
 	s->loop->stopping = false;
 	stream_acknowledge(s->stream, s->status.durable);
 	stream_resume(s->stream);
@@ -599,17 +587,15 @@ static bool finish(struct session *s, struct err *err)
 	bool good = s->reached;
 	s->done = true;
 	progress_end();
-	if (s->changes != NULL && s->worker != NULL && s->err.kind != ERR_CORRUPT)
-		changes_flush(s->changes);
-	if (!worker_stop(s->worker, s->err.kind != ERR_CORRUPT, &s->status, &worker_err) && (good || s->err.kind == ERR_STOPPED)) {
+	if (s->changes != NULL && s->worker != NULL && s->err.kind != ERR_CORRUPT) changes_flush(s->changes);
+	if (!worker_stop(s->worker, s->err.kind != ERR_CORRUPT, &s->status, &worker_err) &&
+		(good || s->err.kind == ERR_STOPPED)) {
 		s->err = worker_err;
 		good = false;
 	}
 	s->worker = NULL;
-	if (good || s->err.kind == ERR_STOPPED)
-		say_goodbye(s);
-	if (!good)
-		*err = s->err;
+	if (good || s->err.kind == ERR_STOPPED) say_goodbye(s);
+	if (!good) *err = s->err;
 	return good;
 }
 
@@ -623,8 +609,7 @@ static void release(struct session *s)
 	loop_timer_free(s->ask_timer);
 	loop_timer_free(s->nudge_timer);
 	loop_timer_free(s->look_timer);
-	if (s->wake != NULL)
-		uv_close((uv_handle_t *)s->wake, free_async);
+	if (s->wake != NULL) uv_close((uv_handle_t *)s->wake, free_async);
 	for (size_t i = 0; i < s->nwatched; i++)
 		free(s->watched[i].shape);
 	free(s->watched);
@@ -632,7 +617,8 @@ static void release(struct session *s)
 	stored_free(&s->stored);
 }
 
-bool session_run(struct loop *l, const struct session_config *config, struct session_result *result, struct err *err)
+bool session_run(struct loop *l, const struct session_config *config, struct session_result *result,
+				 struct err *err)
 {
 	struct session s = {.loop = l, .config = config};
 	bool good = false;
@@ -645,11 +631,10 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 		goto out;
 	}
 	result->streamed = true;
-	log_info("streaming", KV_S("source", config->source_display), KV_S("slot", config->attach.slot), KV_L("from", s.a.start),
-	         KV_U("tables", s.nwatched), KV_END);
+	log_info("streaming", KV_S("source", config->source_display), KV_S("slot", config->attach.slot),
+			 KV_L("from", s.a.start), KV_U("tables", s.nwatched), KV_END);
 	progress_start();
-	if (!s.done && !loop_wait(l, &s.done, -1, &s.err))
-		assert(s.err.kind == ERR_STOPPED);
+	if (!s.done && !loop_wait(l, &s.done, -1, &s.err)) assert(s.err.kind == ERR_STOPPED);
 	good = finish(&s, err);
 	result->reattach = s.reattach;
 out:

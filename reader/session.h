@@ -34,6 +34,7 @@ struct session_result {
  * False: err; ERR_STOPPED after a signal, equally finished and acknowledged; ERR_RETRY and ERR_DISK
  * deserve another session.
  */
-bool session_run(struct loop *l, const struct session_config *config, struct session_result *result, struct err *err);
+bool session_run(struct loop *l, const struct session_config *config, struct session_result *result,
+				 struct err *err);
 
 #endif

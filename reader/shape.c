@@ -28,8 +28,7 @@ static void put_attnums(struct buf *out, struct slice attributes)
 	for (size_t i = 0; i < attributes.n; i++) {
 		uint8_t c = attributes.p[i];
 		in_number = c == ',' || (in_number && c != ':');
-		if (in_number)
-			buf_put_u8(out, c);
+		if (in_number) buf_put_u8(out, c);
 	}
 }
 
@@ -47,18 +46,14 @@ static bool same_attnums(struct slice a, struct slice b)
 enum shape_change shape_compare(const char *before, const char *now)
 {
 	struct slice a[PARTS], b[PARTS];
-	if (*before == '\0' || strcmp(before, now) == 0)
-		return SHAPE_SAME;
+	if (*before == '\0' || strcmp(before, now) == 0) return SHAPE_SAME;
 	split(before, a);
 	split(now, b);
 	bool moved = !slice_eq(a[FILE_NODE], b[FILE_NODE]), touched = !slice_eq(a[ATTRIBUTES], b[ATTRIBUTES]);
-	if (!slice_eq(a[PUBLISHED], b[PUBLISHED]))
-		return SHAPE_REPUBLISHED;
+	if (!slice_eq(a[PUBLISHED], b[PUBLISHED])) return SHAPE_REPUBLISHED;
 	/* A rewrite by ALTER TYPE touches the column's entry; TRUNCATE and VACUUM FULL do not. */
-	if (!same_attnums(a[ATTRIBUTES], b[ATTRIBUTES]) || (moved && touched))
-		return SHAPE_ALTERED;
-	if (touched || !slice_eq(a[KEYS], b[KEYS]) || !slice_eq(a[NAME], b[NAME]))
-		return SHAPE_OTHER;
+	if (!same_attnums(a[ATTRIBUTES], b[ATTRIBUTES]) || (moved && touched)) return SHAPE_ALTERED;
+	if (touched || !slice_eq(a[KEYS], b[KEYS]) || !slice_eq(a[NAME], b[NAME])) return SHAPE_OTHER;
 	return SHAPE_STORAGE;
 }
 
@@ -67,24 +62,26 @@ enum shape_change shape_compare(const char *before, const char *now)
  * entry that makes a table part of it is of the table or, from version 15 on, of its schema.
  */
 static const char shape_of_class[] =
-    "pg_catalog.concat_ws('/', coalesce((SELECT p.oid || ':' || p.xmin || ':' || coalesce("
-    "   (SELECT r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),%s 0)"
-    "  FROM pg_catalog.pg_publication p WHERE p.pubname = %s), '0'), c.relfilenode,"
-    " coalesce((SELECT pg_catalog.string_agg(a.attnum || ':' || a.xmin, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a"
-    "  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), ''),"
-    " c.relreplident::text || coalesce((SELECT pg_catalog.string_agg(i.indexrelid::text || i.indisreplident::int || i.indisprimary::int, ',' ORDER BY i.indexrelid)"
-    "  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), ''),"
-    " pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname))";
+	"pg_catalog.concat_ws('/', coalesce((SELECT p.oid || ':' || p.xmin || ':' || coalesce("
+	"   (SELECT r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),%s "
+	"0)"
+	"  FROM pg_catalog.pg_publication p WHERE p.pubname = %s), '0'), c.relfilenode,"
+	" coalesce((SELECT pg_catalog.string_agg(a.attnum || ':' || a.xmin, ',' ORDER BY a.attnum) FROM "
+	"pg_catalog.pg_attribute a"
+	"  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), ''),"
+	" c.relreplident::text || coalesce((SELECT pg_catalog.string_agg(i.indexrelid::text || "
+	"i.indisreplident::int || i.indisprimary::int, ',' ORDER BY i.indexrelid)"
+	"  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), ''),"
+	" pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname))";
 
-static const char entry_of_schema[] =
-    " (SELECT s.oid FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace),";
+static const char entry_of_schema[] = " (SELECT s.oid FROM pg_catalog.pg_publication_namespace s WHERE "
+									  "s.pnpubid = p.oid AND s.pnnspid = c.relnamespace),";
 
 char *shape_sql(uint32_t server_version, const char *publication, const uint32_t *oids, size_t n)
 {
 	struct buf b = {0};
 	char *name = quote_literal(publication), *shape = NULL, oid[16];
-	if (asprintf(&shape, shape_of_class, server_version >= 150000 ? entry_of_schema : "", name) < 0)
-		abort();
+	if (asprintf(&shape, shape_of_class, server_version >= 150000 ? entry_of_schema : "", name) < 0) abort();
 	static const char first[] = "SELECT c.oid, n.nspname, c.relname, CASE WHEN c.oid IN (0";
 	buf_put(&b, first, sizeof first - 1);
 	for (size_t i = 0; i < n; i++) {
@@ -93,9 +90,10 @@ char *shape_sql(uint32_t server_version, const char *publication, const uint32_t
 	}
 	buf_put(&b, ") THEN ", 7);
 	buf_put(&b, shape, strlen(shape));
-	static const char rest[] = " END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-	                           " WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
-	                           " AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
+	static const char rest[] =
+		" END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+		" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
+		" AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
 	buf_put(&b, rest, sizeof rest);
 	free(shape);
 	free(name);

@@ -20,10 +20,12 @@
 
 enum shape_change {
 	SHAPE_SAME,
-	SHAPE_STORAGE,    /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed */
-	SHAPE_OTHER,      /* names, keys, defaults: worth a look at the catalog, no row has changed */
-	SHAPE_ALTERED,    /* rows may read differently now without the log saying so: read them again */
-	SHAPE_REPUBLISHED /* it was out of the publication meanwhile, or published otherwise: changes may be lost: read them again, with a sweep */
+	SHAPE_STORAGE, /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed
+					*/
+	SHAPE_OTHER,   /* names, keys, defaults: worth a look at the catalog, no row has changed */
+	SHAPE_ALTERED, /* rows may read differently now without the log saying so: read them again */
+	SHAPE_REPUBLISHED /* it was out of the publication meanwhile, or published otherwise: changes may be lost:
+						 read them again, with a sweep */
 };
 
 /* before "" (nothing known) compares as SHAPE_SAME. */

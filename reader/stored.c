@@ -5,16 +5,14 @@
 static bool load_schemas(struct store_txn *t, struct stored *out, struct err *err)
 {
 	out->schemas = calloc(out->ntables + 1, sizeof *out->schemas);
-	if (out->schemas == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (out->schemas == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	for (size_t i = 0; i < out->ntables; i++) {
 		bool found;
 		const struct table_record *r = &out->tables[i];
-		if (!store_get_schema(t, r->id, r->schema_version, &out->schemas[i], &found, err))
-			return false;
+		if (!store_get_schema(t, r->id, r->schema_version, &out->schemas[i], &found, err)) return false;
 		if (!found)
-			return err_set(err, ERR_CORRUPT, "store: table %s.%s has no schema version %u", r->schema_name, r->table_name,
-			               r->schema_version);
+			return err_set(err, ERR_CORRUPT, "store: table %s.%s has no schema version %u", r->schema_name,
+						   r->table_name, r->schema_version);
 	}
 	return true;
 }
@@ -22,13 +20,15 @@ static bool load_schemas(struct store_txn *t, struct stored *out, struct err *er
 static bool load(struct store_txn *t, struct stored *out, struct err *err)
 {
 	bool has_checkpoint, has_lineage;
-	if (!store_get_checkpoint(t, &out->checkpoint, &has_checkpoint, err) || !store_get_lineage(t, &out->lineage, &has_lineage, err))
+	if (!store_get_checkpoint(t, &out->checkpoint, &has_checkpoint, err) ||
+		!store_get_lineage(t, &out->lineage, &has_lineage, err))
 		return false;
 	if (has_checkpoint != has_lineage)
 		return err_set(err, ERR_CORRUPT, "store: checkpoint and lineage do not go together");
 	out->fresh = !has_checkpoint;
 	return store_list_tables(t, &out->tables, &out->ntables, err) && load_schemas(t, out, err) &&
-	       store_list_runs(t, &out->runs, &out->nruns, err) && store_list_unseen(t, &out->unseen, &out->nunseen, err);
+		   store_list_runs(t, &out->runs, &out->nruns, err) &&
+		   store_list_unseen(t, &out->unseen, &out->nunseen, err);
 }
 
 bool stored_load(struct store *s, struct stored *out, struct err *err)
@@ -37,8 +37,7 @@ bool stored_load(struct store *s, struct stored *out, struct err *err)
 	*out = (struct stored){.fresh = false};
 	bool good = store_begin_read(s, &t, err) && load(t, out, err);
 	store_abort(t);
-	if (!good)
-		stored_free(out);
+	if (!good) stored_free(out);
 	return good;
 }
 
@@ -46,8 +45,7 @@ void stored_free(struct stored *s)
 {
 	for (size_t i = 0; i < s->ntables; i++) {
 		table_record_free(&s->tables[i]);
-		if (s->schemas != NULL)
-			schema_free(s->schemas[i]);
+		if (s->schemas != NULL) schema_free(s->schemas[i]);
 	}
 	for (size_t i = 0; i < s->nruns; i++)
 		run_record_free(&s->runs[i]);
@@ -63,8 +61,7 @@ uint32_t stored_next_table_id(const struct stored *s)
 {
 	uint32_t next = 1;
 	for (size_t i = 0; i < s->ntables; i++)
-		if (s->tables[i].id >= next)
-			next = s->tables[i].id + 1;
+		if (s->tables[i].id >= next) next = s->tables[i].id + 1;
 	return next;
 }
 
@@ -72,15 +69,13 @@ uint64_t stored_next_run_id(const struct stored *s)
 {
 	uint64_t next = 1;
 	for (size_t i = 0; i < s->nruns; i++)
-		if (s->runs[i].id >= next)
-			next = s->runs[i].id + 1;
+		if (s->runs[i].id >= next) next = s->runs[i].id + 1;
 	return next;
 }
 
 const struct run_record *stored_open_run(const struct stored *s, uint32_t table_id)
 {
 	for (size_t i = s->nruns; i-- > 0;)
-		if (s->runs[i].table_id == table_id && run_record_is_open(&s->runs[i]))
-			return &s->runs[i];
+		if (s->runs[i].table_id == table_id && run_record_is_open(&s->runs[i])) return &s->runs[i];
 	return NULL;
 }

@@ -7,10 +7,10 @@
 #include "reader/lineage.h"
 
 enum {
-	PASS_MESSAGES = 4096,        /* messages a turn of the loop, so that timers and the other socket get theirs */
-	STATUS_US = 1000000,         /* status at least this often, far below any sane wal_sender_timeout */
-	STATUS_MIN_US = 100000,      /* and at most this often for progress alone */
-	SILENCE_ASK_PART = 6         /* after this part of the silence that means the end, ask whether anybody is there */
+	PASS_MESSAGES = 4096,   /* messages a turn of the loop, so that timers and the other socket get theirs */
+	STATUS_US = 1000000,    /* status at least this often, far below any sane wal_sender_timeout */
+	STATUS_MIN_US = 100000, /* and at most this often for progress alone */
+	SILENCE_ASK_PART = 6 /* after this part of the silence that means the end, ask whether anybody is there */
 };
 
 struct stream {
@@ -27,8 +27,7 @@ struct stream {
 
 static void end(struct stream *s, const struct err *err)
 {
-	if (s->ended)
-		return;
+	if (s->ended) return;
 	s->ended = true;
 	loop_timer_clear(s->timer);
 	s->events.lost(s->events.ctx, err);
@@ -37,13 +36,12 @@ static void end(struct stream *s, const struct err *err)
 static void send_status(struct stream *s, bool ask)
 {
 	uint8_t status[REPL_STATUS_SIZE];
-	if (s->ended)
-		return;
-	/* "Written" is what is durable too: while both are behind, the server keeps us informed of its position. */
+	if (s->ended) return;
+	/* "Written" is what is durable too: while both are behind, the server keeps us informed of its position.
+	 */
 	repl_encode_status(status, s->durable, s->durable, s->durable, clock_now_us(), ask);
 	PGconn *pg = pgconn_pg(s->conn);
-	if (PQputCopyData(pg, (const char *)status, sizeof status) == 1)
-		pgconn_flush(s->conn);
+	if (PQputCopyData(pg, (const char *)status, sizeof status) == 1) pgconn_flush(s->conn);
 	s->told = s->durable;
 	s->told_us = loop_now_us();
 }
@@ -52,8 +50,7 @@ static void on_timer(void *ctx)
 {
 	struct stream *s = ctx;
 	int64_t silent_us = loop_now_us() - s->heard_us, limit_us = pgconn_silence_ms(s->conn) * INT64_C(1000);
-	if (s->ended)
-		return;
+	if (s->ended) return;
 	if (!s->paused && silent_us > limit_us) {
 		struct err err;
 		err_set(&err, ERR_RETRY, "the server has been silent for %d s", pgconn_silence_ms(s->conn) / 1000);
@@ -61,14 +58,12 @@ static void on_timer(void *ctx)
 		return;
 	}
 	send_status(s, !s->paused && silent_us > limit_us / SILENCE_ASK_PART);
-	if (!s->ended)
-		loop_timer_set(s->timer, STATUS_US);
+	if (!s->ended) loop_timer_set(s->timer, STATUS_US);
 }
 
 void stream_acknowledge(struct stream *s, lsn_t durable)
 {
-	if (durable.v <= s->durable.v)
-		return;
+	if (durable.v <= s->durable.v) return;
 	s->durable = durable;
 	int64_t wait_us = s->told_us + STATUS_MIN_US - loop_now_us();
 	loop_timer_set(s->timer, wait_us > 0 ? wait_us : 0);
@@ -82,8 +77,7 @@ void stream_ask_position(struct stream *s)
 void stream_say_goodbye(struct stream *s)
 {
 	send_status(s, false);
-	if (!s->ended && PQputCopyEnd(pgconn_pg(s->conn), NULL) == 1)
-		pgconn_flush(s->conn);
+	if (!s->ended && PQputCopyEnd(pgconn_pg(s->conn), NULL) == 1) pgconn_flush(s->conn);
 }
 
 void stream_pause(struct stream *s)
@@ -102,20 +96,18 @@ void stream_resume(struct stream *s)
 static bool take_message(struct stream *s, struct slice bytes, struct err *err)
 {
 	struct repl_msg m;
-	if (!repl_decode(bytes, &m, err))
-		return false;
-	if (m.kind == REPL_XLOG)
-		return s->events.message(s->events.ctx, m.payload, err);
+	if (!repl_decode(bytes, &m, err)) return false;
+	if (m.kind == REPL_XLOG) return s->events.message(s->events.ctx, m.payload, err);
 	s->events.position(s->events.ctx, m.wal_end);
-	if (m.reply_requested)
-		send_status(s, false);
+	if (m.reply_requested) send_status(s, false);
 	return true;
 }
 
 /* What the decoder refuses (a publication that is gone, at this point of history) it will refuse again. */
 static void refuse_history(const struct stream *s, struct err *err, const char *what)
 {
-	err_set(err, ERR_GAP, "%s, so the changes from here on cannot be had: " LINEAGE_START_OVER, what, s->slot);
+	err_set(err, ERR_GAP, "%s, so the changes from here on cannot be had: " LINEAGE_START_OVER, what,
+			s->slot);
 }
 
 /* The server ended the copy: its last words are a result. */
@@ -127,8 +119,7 @@ static void take_ending(struct stream *s, int rc)
 		err_set(&err, ERR_RETRY, "the server ended the stream");
 	else
 		err_of_result(&err, s->conn, r);
-	if (err.kind == ERR_CONFIG)
-		refuse_history(s, &err, err.msg);
+	if (err.kind == ERR_CONFIG) refuse_history(s, &err, err.msg);
 	PQclear(r);
 	end(s, &err);
 }
@@ -146,8 +137,7 @@ static void on_input(void *ctx)
 			return;
 		}
 		if (n == 0) {
-			if (!s->ended)
-				s->events.dry(s->events.ctx);
+			if (!s->ended) s->events.dry(s->events.ctx);
 			return;
 		}
 		if (n < 0) {
@@ -178,9 +168,9 @@ static void on_lost(void *ctx, const struct err *err)
 static void on_notice(void *ctx, const PGresult *r)
 {
 	struct stream *s = ctx;
-	const char *function = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION), *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
-	if (function == NULL || strcmp(function, "LoadPublications") != 0)
-		return;
+	const char *function = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION),
+			   *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+	if (function == NULL || strcmp(function, "LoadPublications") != 0) return;
 	refuse_history(s, &s->refused, text != NULL ? text : "the publication is missing");
 	s->is_refused = true;
 }
@@ -197,8 +187,10 @@ static char *start_command(const char *slot, const char *publication, lsn_t from
 	char text[LSN_TEXT_SIZE], *sql = NULL;
 	char *slot_id = quote_identifier(slot), *publication_id = quote_identifier(publication);
 	char *names = quote_replication_literal(publication_id);
-	if (asprintf(&sql, "START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s, messages 'true')",
-	             slot_id, lsn_format(from, text), names) < 0)
+	if (asprintf(
+			&sql,
+			"START_REPLICATION SLOT %s LOGICAL %s (proto_version '1', publication_names %s, messages 'true')",
+			slot_id, lsn_format(from, text), names) < 0)
 		sql = NULL;
 	free(names);
 	free(publication_id);
@@ -207,23 +199,19 @@ static char *start_command(const char *slot, const char *publication, lsn_t from
 }
 
 bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char *publication, lsn_t from,
-                  const struct stream_events *events, struct stream **out, struct err *err)
+				  const struct stream_events *events, struct stream **out, struct err *err)
 {
 	char *sql = start_command(slot, publication, from);
-	if (sql == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (sql == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	PGresult *r = NULL;
 	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
 	free(sql);
-	if (!good)
-		return false;
+	if (!good) return false;
 	bool copying = PQresultStatus(r) == PGRES_COPY_BOTH;
 	PQclear(r);
-	if (!copying)
-		return err_set(err, ERR_PROTOCOL, "START_REPLICATION: the server did not begin to stream");
+	if (!copying) return err_set(err, ERR_PROTOCOL, "START_REPLICATION: the server did not begin to stream");
 	struct stream *s = calloc(1, sizeof *s);
-	if (s == NULL)
-		return err_set(err, ERR_NOMEM, "out of memory");
+	if (s == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	s->conn = c;
 	s->slot = slot;
 	s->events = *events;
@@ -239,8 +227,7 @@ bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char
 
 void stream_stop(struct stream *s)
 {
-	if (s == NULL)
-		return;
+	if (s == NULL) return;
 	s->ended = true;
 	pgconn_listen(s->conn, &(struct pgconn_events){.ctx = NULL});
 	PQsetNoticeReceiver(pgconn_pg(s->conn), ignore_notice, NULL);

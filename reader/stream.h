@@ -26,9 +26,10 @@ struct stream_events {
 	void (*lost)(void *ctx, const struct err *err);
 };
 
-/* START_REPLICATION from `from`. The connection stays the caller's; it and the slot's name must outlive the stream. */
+/* START_REPLICATION from `from`. The connection stays the caller's; it and the slot's name must outlive the
+ * stream. */
 bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char *publication, lsn_t from,
-                  const struct stream_events *events, struct stream **out, struct err *err);
+				  const struct stream_events *events, struct stream **out, struct err *err);
 void stream_stop(struct stream *s); /* accepts NULL; not from a callback of its own */
 
 void stream_acknowledge(struct stream *s, lsn_t durable); /* never moves back */

@@ -47,7 +47,7 @@ struct printer {
 
 /* For tables of t's shape. Fails as format_create() does. */
 bool printer_init(struct printer *p, const tidemark_table *t, enum format_kind kind, bool with_meta,
-                  struct err *err);
+				  struct err *err);
 void printer_finish(struct printer *p); /* accepts zeroed memory */
 void printer_put(struct printer *p, const tidemark_row *row, struct buf *out);
 

@@ -27,7 +27,8 @@ struct table_record {
 	uint32_t oid;            /* the source's */
 	const char *schema_name; /* unquoted */
 	const char *table_name;
-	const char *shape;       /* reader/shape.h: what the source's catalog said of its columns and storage; "" = nothing */
+	const char
+		*shape; /* reader/shape.h: what the source's catalog said of its columns and storage; "" = nothing */
 	uint8_t state;           /* enum table_state */
 	uint32_t schema_version; /* current */
 	struct pos floor;        /* position of every absent key: the last TRUNCATE */

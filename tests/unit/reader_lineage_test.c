@@ -8,13 +8,18 @@
 
 #include "reader/lineage.h"
 
-static const struct lineage ours = {.system_id = 77, .timeline = 3, .slot = "tidemark", .publication = "tidemark", .source = ""};
+static const struct lineage ours = {
+	.system_id = 77, .timeline = 3, .slot = "tidemark", .publication = "tidemark", .source = ""};
 static const struct checkpoint at = {.epoch = 1, .lsn = {0x2000}};
 
 static struct server_state server(void)
 {
-	return (struct server_state){.system_id = 77, .timeline = 3, .position = LSN(0x3000), .slot = "tidemark",
-	                             .slot_state = {.exists = true, .logical = true, .ours_to_use = true, .confirmed_flush = LSN(0x1f00)}};
+	return (struct server_state){
+		.system_id = 77,
+		.timeline = 3,
+		.position = LSN(0x3000),
+		.slot = "tidemark",
+		.slot_state = {.exists = true, .logical = true, .ours_to_use = true, .confirmed_flush = LSN(0x1f00)}};
 }
 
 static void passes(const struct server_state *s)
@@ -28,8 +33,7 @@ static void refuses(const struct server_state *s, const char *because)
 	struct err err = {.kind = ERR_NONE};
 	assert_false(lineage_gate(&ours, &at, s, &err));
 	assert_int_equal(err.kind, ERR_GAP);
-	if (strstr(err.msg, because) == NULL)
-		fail_msg("\"%s\" does not say \"%s\"", err.msg, because);
+	if (strstr(err.msg, because) == NULL) fail_msg("\"%s\" does not say \"%s\"", err.msg, because);
 }
 
 static void same_server(void **state)
@@ -55,7 +59,8 @@ static void promotion_after_checkpoint(void **state)
 	(void)state;
 	struct server_state s = server();
 	s.timeline = 5;
-	s.history = "1\t0/500\tno recovery target\n2\t0/900\tx\n3\t0/2000\tno recovery target specified\n4\t0/2800\tx\n";
+	s.history =
+		"1\t0/500\tno recovery target\n2\t0/900\tx\n3\t0/2000\tno recovery target specified\n4\t0/2800\tx\n";
 	passes(&s);
 }
 
@@ -128,15 +133,15 @@ static void order_of_checks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(same_server),
-	    cmocka_unit_test(another_cluster),
-	    cmocka_unit_test(promotion_after_checkpoint),
-	    cmocka_unit_test(promotion_before_checkpoint),
-	    cmocka_unit_test(timeline_that_is_no_ancestor),
-	    cmocka_unit_test(older_timeline),
-	    cmocka_unit_test(slot_gone_lost_or_ahead),
-	    cmocka_unit_test(server_behind_checkpoint),
-	    cmocka_unit_test(order_of_checks),
+		cmocka_unit_test(same_server),
+		cmocka_unit_test(another_cluster),
+		cmocka_unit_test(promotion_after_checkpoint),
+		cmocka_unit_test(promotion_before_checkpoint),
+		cmocka_unit_test(timeline_that_is_no_ancestor),
+		cmocka_unit_test(older_timeline),
+		cmocka_unit_test(slot_gone_lost_or_ahead),
+		cmocka_unit_test(server_behind_checkpoint),
+		cmocka_unit_test(order_of_checks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,8 @@ static void every_pair(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (shape_compare(pairs[i].before, pairs[i].now) != pairs[i].change)
-			fail_msg("%s -> %s: %d", pairs[i].before, pairs[i].now, shape_compare(pairs[i].before, pairs[i].now));
+			fail_msg("%s -> %s: %d", pairs[i].before, pairs[i].now,
+					 shape_compare(pairs[i].before, pairs[i].now));
 }
 
 static void question_names_the_tables(void **state)
