@@ -118,7 +118,7 @@ $(B)/faults/look: $(B)/obj/tests/faults/look.o $(LIBS.state)
 faults:
 	$(Q)tests/setup faults
 	$(Q)$(MAKE) --no-print-directory all $(FAULT_HELPERS)
-	$(Q)TIDEMARK=$(abspath $(B)/tidemark) FAULTS=$(abspath $(B)/faults) tests/integration/run.py --suite tests/faults $(ONLY)
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) FAULTS=$(abspath $(B)/faults) tests/integration/run.py -j 3 --suite tests/faults $(ONLY)
 
 # Under sanitizers: unit tests, simulator, a short pass on real servers.
 SHORT := tests/run-short

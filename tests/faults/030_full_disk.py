@@ -139,9 +139,13 @@ def test_limited_file_size():
         resource.prlimit(tm.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         server.sql(GROW, 500)
         tm.wait_log("ulimit -f", timeout=20)
+        check("input/output" not in tm.log(), "a write cut short was taken for an error of the disk")
         check_readable(tm, look, 100)
         resource.prlimit(tm.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         tm.equal("t")
+        tm.stop()
+        r = harness.command("--fsize=8192", harness.PROGRAM, *tm.argv("--until", "caught-up"), program="/usr/bin/prlimit")
+        check(r.code == EXIT_RUNTIME and "ulimit -f" in r.err, lambda: f"started with a limit: {r}")
 
 
 def test_file_system_becomes_read_only():
