@@ -18,6 +18,7 @@ static bool run_sql(struct attachment *a, const char *sql, struct err *err)
 
 /* ---- what was left behind ---- */
 
+enum { TRY_SLOT_WAITS = 150 }; /* of 20 ms */
 enum { PATIENCE_MAX = 64 }; /* times silence_ms */
 
 void attach_memory_finish(struct attach_memory *m)
@@ -301,8 +302,28 @@ static void drop_slot(struct attachment *a, const char *slot)
  * Where a table is truncated or rewritten while a slot is made, PostgreSQL (14
  * to 18) now and then starts the slot from catalogs that lack it, and fails at
  * the table's first change ("could not map filenode to relation OID"), then
- * and for ever. So what there is by now is decoded once, before anything depends on the slot.
+ * and for ever. So once the transactions that ran meanwhile have ended, or after
+ * a few seconds, what there is by then is decoded, before anything depends on the slot.
  */
+static bool wait_for_running(struct attachment *a, struct err *err)
+{
+	char *xid = NULL, sql[160], *ended = NULL;
+	if (!catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_xact_id()", &xid, err)) return false;
+	snprintf(sql, sizeof sql,
+			 "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()) > '%s'"
+			 " FROM pg_catalog.pg_sleep(0.02)",
+			 xid != NULL ? xid : "0");
+	free(xid);
+	bool good = true, done = false;
+	for (int i = 0; good && !done && i < TRY_SLOT_WAITS; i++) {
+		good = catalog_ask_text(a->sql, sql, &ended, err);
+		done = good && ended != NULL && ended[0] == 't';
+		free(ended);
+		ended = NULL;
+	}
+	return good;
+}
+
 static bool try_slot(struct attachment *a, const struct attach_config *config, struct err *err)
 {
 	static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1, "
@@ -311,7 +332,7 @@ static bool try_slot(struct attachment *a, const struct attach_config *config, s
 	char *publication = quote_identifier(config->publication);
 	const char *params[] = {config->slot, publication};
 	PGresult *r = NULL;
-	bool good = pgconn_query(a->sql, sql, 2, params, &r, err);
+	bool good = wait_for_running(a, err) && pgconn_query(a->sql, sql, 2, params, &r, err);
 	PQclear(r);
 	free(publication);
 	if (!good) {
