@@ -11,6 +11,7 @@
 #include "reader/plan.h"
 #include "reader/progress.h"
 #include "reader/query.h"
+#include "reader/readers.h"
 #include "reader/shape.h"
 #include "reader/stream.h"
 
@@ -19,12 +20,10 @@ enum {
 	IDLE_POSITION_US = 1000000, /* an idle slot's checkpoint moves at most this often */
 	NUDGE_AFTER_US =
 		2000, /* a window that waits this long for the stream to pass its H gets a watermark message */
-	NUDGE_EVERY_US = 50000, /* and from then on we ask for the server's position */
-	REAP_EVERY_US = 60000000,
+	NUDGE_EVERY_US = 50000,  /* and from then on we ask for the server's position */
 	LOOK_EVERY_US = 5000000, /* at the catalog, for what the stream does not tell */
 	LOOK_SOON_US = 100000,   /* after the server described a table */
 	LOOK_SHARE = 50,         /* and never more than a fiftieth of the time */
-	LAGGING_READER_TXNS = 10000,
 	GOODBYE_MS = 1000
 };
 
@@ -56,8 +55,9 @@ struct session {
 	struct worker_status status;
 	bool paused;
 	lsn_t nudged; /* highest H a watermark message was sent for */
-	int64_t idle_stored_us, reaped_us;
-	bool reader_warned, gate_logged;
+	int64_t idle_stored_us;
+	struct readers readers;
+	bool gate_logged;
 	int64_t looked_us; /* at the catalog; 0 = no look is under way */
 
 	bool target_asked, target_known;
@@ -410,25 +410,6 @@ static void wake(void *ctx)
 
 /* ---- the tick: progress, idle positions, readers ---- */
 
-static void watch_readers(struct session *s)
-{
-	struct store_info info;
-	struct err ignored;
-	int64_t now_us = loop_now_us();
-	if (now_us - s->reaped_us < REAP_EVERY_US) return;
-	s->reaped_us = now_us;
-	int reaped = store_reap_readers(s->config->store);
-	if (reaped > 0) log_info("freed the slots of readers that died", KV_I("readers", reaped), KV_END);
-	if (!store_info(s->config->store, &info, &ignored)) return;
-	bool lagging = info.oldest_reader_pid != 0 && info.oldest_reader_lag > LAGGING_READER_TXNS;
-	if (lagging && !s->reader_warned)
-		log_warn(
-			"a reader stays on an old state, so the store grows: let it begin a new transaction, or stop it",
-			KV_I("pid", info.oldest_reader_pid), KV_U("commits_behind", info.oldest_reader_lag),
-			KV_U("file_bytes", info.file_bytes), KV_END);
-	s->reader_warned = lagging;
-}
-
 static void show_progress(struct session *s)
 {
 	struct progress_state p = {.tables = s->nwatched, .changes = changes_count(s->changes)};
@@ -451,7 +432,7 @@ static void on_tick(void *ctx)
 	struct session *s = ctx;
 	if (s->done) return;
 	store_idle_position(s);
-	watch_readers(s);
+	readers_watch(&s->readers, s->config->store, loop_now_us());
 	if (s->all_live || s->config->snapshot == SNAPSHOT_NEVER)
 		progress_end();
 	else
@@ -623,7 +604,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 	struct session s = {.loop = l, .config = config};
 	bool good = false;
 	*result = (struct session_result){.streamed = false};
-	s.reaped_us = loop_now_us();
+	readers_begin(&s.readers, config->store, loop_now_us());
 	if (!stored_load(config->store, &s.stored, err) || !attach(l, &config->attach, &s.stored, &s.a, err))
 		goto out;
 	if (!begin(&s, &s.err)) {
