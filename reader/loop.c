@@ -57,7 +57,9 @@ void loop_finish(struct loop *l)
 {
 	uv_close((uv_handle_t *)&l->sigint, NULL);
 	uv_close((uv_handle_t *)&l->sigterm, NULL);
-	uv_run(&l->uv, UV_RUN_DEFAULT);
+	/* After a uv_stop() that came while nothing ran, the first run ends before it has closed anything. */
+	while (uv_run(&l->uv, UV_RUN_DEFAULT) != 0)
+		;
 	int rc = uv_loop_close(&l->uv);
 	assert(rc == 0); /* an owner forgot to close its handle */
 }
