@@ -120,6 +120,7 @@ static struct schema *build_schema(const PGresult *cols, struct columns *map, co
 	struct column columns[1664];
 	uint16_t key_columns[KEY_COLUMNS_MAX];
 	uint8_t key_kinds[KEY_COLUMNS_MAX];
+	if (nkeys == 0) return NULL;
 	for (int i = 0; i < map->n; i++)
 		columns[i] = (struct column){.name = PQgetvalue(cols, i, 1),
 									 .type_oid = get_oid(cols, i, 2),
@@ -142,13 +143,24 @@ static struct schema *build_schema(const PGresult *cols, struct columns *map, co
 	return schema_copy(&s);
 }
 
+static bool has_attnum(const int *attnums, size_t n, int attnum)
+{
+	for (size_t i = 0; i < n; i++)
+		if (attnums[i] == attnum) return true;
+	return false;
+}
+
+/* An index may have a column twice: the second time it adds nothing to the key. 0: more columns than a key
+ * may have. */
 static size_t parse_attnums(const char *text, int *out)
 {
 	size_t n = 0;
-	for (char *end; *text != '\0' && n < KEY_COLUMNS_MAX; text = *end == ' ' ? end + 1 : end) {
-		out[n] = (int)strtol(text, &end, 10);
+	for (char *end; *text != '\0'; text = *end == ' ' ? end + 1 : end) {
+		int attnum = (int)strtol(text, &end, 10);
 		if (end == text) break;
-		n++;
+		if (has_attnum(out, n, attnum)) continue;
+		if (n == KEY_COLUMNS_MAX) return 0;
+		out[n++] = attnum;
 	}
 	return n;
 }

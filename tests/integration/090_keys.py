@@ -142,6 +142,22 @@ def test_same_number_written_differently():
             tm.equal("n", "f")
 
 
+def test_a_column_twice_in_the_index():
+    """PostgreSQL takes a unique index over (k, k), and it as replica identity."""
+    with Server() as server, Tidemark(server, "public.twice,public.pair") as tm:
+        server.sql("CREATE TABLE twice (v int, k int NOT NULL); CREATE UNIQUE INDEX twice_k ON twice (k, k);"
+                   "ALTER TABLE twice REPLICA IDENTITY USING INDEX twice_k;"
+                   "CREATE TABLE pair (a int NOT NULL, b text NOT NULL); CREATE UNIQUE INDEX pair_k ON pair (b, a, b);"
+                   "ALTER TABLE pair REPLICA IDENTITY FULL;"
+                   "INSERT INTO twice SELECT 0, g FROM generate_series(1, 9) g;"
+                   "INSERT INTO pair SELECT g, 'x' || g % 3 FROM generate_series(1, 9) g")
+        tm.start("--chunk-rows", "2")
+        tm.wait_live("twice", "pair")
+        tm.equal("twice", "pair")
+        server.sql("UPDATE twice SET k = k + 10 WHERE k < 4; DELETE FROM twice WHERE k = 5; UPDATE pair SET b = 'y' WHERE a = 2")
+        tm.equal("twice", "pair")
+
+
 NAMES = [
     ("Capital", "Table", "Key Column", "Value"),
     ("with space", " lead and trail ", " k", "v "),
