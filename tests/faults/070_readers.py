@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import harness
-from faults import LOOK, faulty
+from faults import LOOK, Disk, faulty
 from harness import Server, Tidemark, check, place, timeout, until
 
 MIB = 1 << 20
@@ -114,3 +114,57 @@ def test_never_ends():
         finally:
             tm.kill()
             harness.shutil.rmtree(tm.store, ignore_errors=True)
+
+
+LARGE = "UPDATE t SET v = repeat(chr(97 + %s), 900)"
+
+
+@timeout(120)
+def test_few_large_commits():
+    """A hundred commits can be as much as ten thousand; new rows alone are no reason to warn."""
+    with Server() as server, Tidemark(server, "public.t", store=store_on_shm(), env=faulty(clock=FASTER)) as tm:
+        try:
+            server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20000) g")
+            tm.start()
+            tm.wait_live("t")
+            reader = stay(tm)
+            time.sleep(60 / FASTER + 1)
+            server.sql("INSERT INTO t SELECT g, repeat('n', 900) FROM generate_series(20001, 100000) g")
+            tm.wait()
+            grown = size(tm)
+            time.sleep(2 * 60 / FASTER)
+            check(grown > 70 * MIB, "the file did not grow: nothing was tested")
+            check("stays on an old state" not in tm.log(), "it warns of new rows")
+            for n in range(3):
+                server.sql(LARGE, n)
+                tm.wait()
+            tm.wait_log(f"pid={reader.pid}", timeout=30)
+            reader.stdin.close()
+            tm.equal("t")
+        finally:
+            tm.kill()
+            harness.shutil.rmtree(tm.store, ignore_errors=True)
+
+
+@timeout(120)
+def test_dead_reader_on_a_full_disk():
+    """What it holds is why the disk is full: its slot is freed before the next attempt, not a minute later."""
+    disk = Disk.make("tmpfs", 40)
+    if disk is None:
+        return
+    with disk, Server() as server, Tidemark(server, "public.t", store=os.path.join(disk.path, "store")) as tm:
+        tm.log_path = place("log")
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t SELECT g, 'v' FROM generate_series(1, 4000) g")
+        tm.start()
+        tm.wait_live("t")
+        for n in range(4):
+            server.sql(LARGE, n)
+            tm.wait()
+        reader = stay(tm)
+        reader.kill()
+        reader.wait()
+        for n in range(12):
+            server.sql(LARGE, n)
+            time.sleep(0.2)
+        tm.equal("t", timeout=30)
+        check("the disk is full" in tm.log(), "the disk was never full: nothing was tested")
