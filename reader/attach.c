@@ -19,7 +19,7 @@ static bool run_sql(struct attachment *a, const char *sql, struct err *err)
 /* ---- what was left behind ---- */
 
 enum { TRY_SLOT_WAITS = 150 }; /* of 20 ms */
-enum { PATIENCE_MAX = 64 }; /* times silence_ms */
+enum { PATIENCE_MAX = 64 };    /* times silence_ms */
 
 void attach_memory_finish(struct attach_memory *m)
 {
@@ -51,7 +51,7 @@ static bool end_left_behind(struct attachment *a, const struct attach_config *co
 	const char *const params[] = {m->backends};
 	PGresult *r = NULL;
 	if (m->backends == NULL) return true;
-	if (!pgconn_query(a->sql, sql, 1, params, &r, err)) return false;
+	if (!catalog_ask(a->sql, sql, 1, params, 2, 1, &r, err)) return false;
 	if (m->unanswered && PQgetvalue(r, 0, 0)[0] == 't') be_patient(a, config);
 	PQclear(r);
 	attach_memory_finish(m);
@@ -113,7 +113,7 @@ static bool check_server(struct attachment *a, bool fresh, struct err *err)
 	if (a->server_version < 140000)
 		return err_set(err, ERR_CONFIG, "the server is PostgreSQL %u, and version 14 or newer is needed",
 					   a->server_version / 10000);
-	if (!pgconn_query(a->sql, sql, 0, NULL, &r, err)) return false;
+	if (!catalog_ask(a->sql, sql, 0, NULL, 5, 1, &r, err)) return false;
 	bool good = check_settings(r, fresh, err);
 	PQclear(r);
 	return good;

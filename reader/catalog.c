@@ -42,10 +42,25 @@ static bool get_bool(const PGresult *r, int row, int col)
 	return PQgetvalue(r, row, col)[0] == 't';
 }
 
+bool catalog_ask(struct pgconn *c, const char *sql, int nparams, const char *const *params, int columns,
+				 int rows, PGresult **out, struct err *err)
+{
+	PGresult *r = NULL;
+	if (!pgconn_query(c, sql, nparams, params, &r, err)) return false;
+	if (PQnfields(r) == columns && PQntuples(r) >= rows) {
+		*out = r;
+		return true;
+	}
+	err_set(err, ERR_PROTOCOL, "the server's answer to %.40s... has %d columns and %d rows", sql,
+			PQnfields(r), PQntuples(r));
+	PQclear(r);
+	return false;
+}
+
 bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err *err)
 {
 	PGresult *r = NULL;
-	if (!pgconn_query(c, sql, 0, NULL, &r, err)) return false;
+	if (!catalog_ask(c, sql, 0, NULL, 1, 0, &r, err)) return false;
 	*out = PQntuples(r) > 0 && !PQgetisnull(r, 0, 0) ? copy(PQgetvalue(r, 0, 0)) : NULL;
 	PQclear(r);
 	return true;
@@ -195,8 +210,8 @@ static bool read_shape(struct pgconn *c, const char *publication, struct source_
 	struct columns map = {.n = 0};
 
 	snprintf(oid, sizeof oid, "%u", t->oid);
-	if (!pgconn_query(c, columns_sql, 2, params, &cols, err) ||
-		!pgconn_query(c, key_sql, 1, params, &key, err))
+	if (!catalog_ask(c, columns_sql, 2, params, 7, 0, &cols, err) ||
+		!catalog_ask(c, key_sql, 1, params, 2, 0, &key, err))
 		goto out;
 	for (; map.n < PQntuples(cols) && map.n < 1664; map.n++) {
 		map.attnum[map.n] = atoi(PQgetvalue(cols, map.n, 0));
@@ -257,7 +272,7 @@ bool catalog_read_tables(struct pgconn *c, const char *publication, const struct
 	char *at = NULL;
 	bool good = false;
 	*out = (struct source_tables){.v = NULL};
-	if (!pgconn_query(c, tables_sql, 0, NULL, &r, err)) goto out;
+	if (!catalog_ask(c, tables_sql, 0, NULL, 8, 0, &r, err)) goto out;
 	out->v = calloc((size_t)PQntuples(r) + 1, sizeof *out->v);
 	if (out->v == NULL) abort();
 	for (int row = 0; row < PQntuples(r); row++) {
@@ -371,7 +386,7 @@ static bool read_members(struct pgconn *c, const char *publication, const struct
 			  "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON "
 			  "c.relnamespace = n.oid AND c.relname = pt.tablename"
 			  " WHERE pt.pubname = $1";
-	if (!pgconn_query(c, sql, 1, params, &r, err)) return false;
+	if (!catalog_ask(c, sql, 1, params, 3, 0, &r, err)) return false;
 	for (int row = 0; row < PQntuples(r) && good; row++) {
 		for (size_t i = 0; i < t->n; i++) {
 			if (t->v[i].oid != get_oid(r, row, 0)) continue;
@@ -416,7 +431,7 @@ static bool drop_one(struct pgconn *c, const char *publication, const char *id, 
 	const char *params[] = {publication, text};
 	PGresult *r = NULL;
 	snprintf(text, sizeof text, "%u", oid);
-	if (!pgconn_query(c, ask, 2, params, &r, err)) return false;
+	if (!catalog_ask(c, ask, 2, params, 1, 0, &r, err)) return false;
 	bool good = true;
 	if (PQntuples(r) == 1) {
 		char *sql = format("ALTER PUBLICATION %s DROP TABLE %s", id, PQgetvalue(r, 0, 0));
@@ -445,10 +460,10 @@ bool catalog_ensure_publication(struct pgconn *c, const char *publication, struc
 	PGresult *r = NULL;
 	const char *params[] = {publication};
 	*created = false;
-	if (!pgconn_query(c,
-					  "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_catalog.pg_publication "
-					  "WHERE pubname = $1",
-					  1, params, &r, err))
+	if (!catalog_ask(c,
+					 "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_catalog.pg_publication "
+					 "WHERE pubname = $1",
+					 1, params, 4, 0, &r, err))
 		return false;
 	char *id = quote_identifier(publication);
 	bool *member = calloc(t->n + 1, sizeof *member);
@@ -488,7 +503,7 @@ bool catalog_read_shapes(struct pgconn *c, const char *publication, struct sourc
 	for (size_t i = 0; i < t->n; i++)
 		oids[i] = t->v[i].oid;
 	char *sql = shape_sql((uint32_t)PQserverVersion(pgconn_pg(c)), publication, oids, t->n);
-	bool good = pgconn_query(c, sql, 0, NULL, &r, err);
+	bool good = catalog_ask(c, sql, 0, NULL, 4, 0, &r, err);
 	if (good) take_shapes(r, t);
 	/* One that has none was dropped since: the next look at the catalog will tell. */
 	for (size_t i = 0; good && i < t->n; i++)
@@ -512,7 +527,7 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 	PGresult *r = NULL;
 	const char *params[] = {slot};
 	*out = (struct slot_state){.exists = false};
-	if (!pgconn_query(c, sql, 1, params, &r, err)) return false;
+	if (!catalog_ask(c, sql, 1, params, 8, 0, &r, err)) return false;
 	if (PQntuples(r) == 1) {
 		const char *reason = PQgetvalue(r, 0, 5), *wal = PQgetvalue(r, 0, 6);
 		bool conflicting = get_bool(r, 0, 7);

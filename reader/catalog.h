@@ -71,6 +71,12 @@ char *display_name(const char *schema_name, const char *table_name);
  */
 extern const char catalog_blockers_sql[];
 
+/*
+ * A question of ours. The answer has exactly `columns` columns and at least `rows` rows: one that has not, as
+ * no server gives it, is ERR_PROTOCOL, so that nobody looks for a value that is not there.
+ */
+bool catalog_ask(struct pgconn *c, const char *sql, int nparams, const char *const *params, int columns,
+				 int rows, PGresult **out, struct err *err);
 /* One-row, one-column question answered as text (malloc'd; NULL for SQL NULL or no row). */
 bool catalog_ask_text(struct pgconn *c, const char *sql, char **out, struct err *err);
 

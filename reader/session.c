@@ -82,10 +82,15 @@ static void end(struct session *s, const struct err *err)
 
 /* ---- until ---- */
 
+static bool is_one_value(const PGresult *r)
+{
+	return r != NULL && PQntuples(r) == 1 && PQnfields(r) == 1;
+}
+
 static void on_target(void *ctx, const PGresult *r)
 {
 	struct session *s = ctx;
-	s->target_known = r != NULL && PQntuples(r) == 1 && lsn_parse(PQgetvalue(r, 0, 0), &s->target);
+	s->target_known = is_one_value(r) && lsn_parse(PQgetvalue(r, 0, 0), &s->target);
 	s->target_asked = s->target_known;
 }
 
@@ -152,7 +157,7 @@ static void on_blockers(void *ctx, const PGresult *r)
 {
 	(void)ctx;
 	log_info("copy waits until transactions that were open when we attached have ended",
-			 KV_S("blockers", r != NULL && PQntuples(r) == 1 ? PQgetvalue(r, 0, 0) : "unknown"), KV_END);
+			 KV_S("blockers", is_one_value(r) ? PQgetvalue(r, 0, 0) : "unknown"), KV_END);
 }
 
 static void report_gate(struct session *s)
