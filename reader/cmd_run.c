@@ -6,7 +6,11 @@
 #include "reader/log.h"
 #include "reader/session.h"
 
-enum { BACKOFF_FIRST_MS = 100, BACKOFF_MAX_MS = 5000 };
+enum {
+	BACKOFF_FIRST_MS = 100,
+	BACKOFF_MAX_MS = 5000,
+	BACKOFF_WORTH = 10 /* a session that lasted so many times the next pause begins anew */
+};
 
 static const struct option_spec options[] = {
 	{.name = "source",
@@ -156,14 +160,14 @@ struct backoff {
 };
 
 /*
- * False: give up, err says so. A session that was over sooner than the pause before it would be (a disk that
- * is still full, a transaction that the server cannot decode) is not worth a new beginning.
+ * False: give up, err says so. A session that was soon over (a disk that is still full, a transaction that
+ * the server cannot decode) is not worth a new beginning.
  */
 static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, long limit_s, bool limited,
 					 struct err *err)
 {
 	int64_t now_us = loop_now_us();
-	if (streamed_us > b->ms * INT64_C(1000) || b->down_since_us == 0) {
+	if (streamed_us > b->ms * INT64_C(1000) * BACKOFF_WORTH || b->down_since_us == 0) {
 		b->ms = BACKOFF_FIRST_MS;
 		b->down_since_us = now_us;
 	}

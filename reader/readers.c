@@ -60,6 +60,8 @@ void readers_watch(struct readers *r, struct store *s, int64_t now_us)
 	if (!store_info(s, &info, &ignored)) return;
 	take_oldest(r, &info);
 	bool lags = r->oldest_txn != 0 && (info.oldest_reader_lag > LAG_COMMITS || grows_by_waste(r, &info));
-	if (lags && !r->warned) warn(&info);
-	r->warned = lags;
+	/* Seen twice: a large commit that is being written looks like waste. */
+	if (lags && r->lagged && !r->warned) warn(&info);
+	r->warned = lags && (r->lagged || r->warned);
+	r->lagged = lags;
 }

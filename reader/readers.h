@@ -13,7 +13,7 @@ struct readers {
 	int64_t looked_us;
 	uint64_t oldest_txn;               /* what the oldest reader looks at; 0 = there is none */
 	uint64_t file_bytes, unused_bytes; /* of the store when it became the oldest */
-	bool warned;
+	bool lagged, warned;
 };
 
 /*
