@@ -129,13 +129,13 @@ def test_few_large_commits():
             tm.wait_live("t")
             reader = stay(tm)
             time.sleep(60 / FASTER + 1)
-            server.sql("INSERT INTO t SELECT g, repeat('n', 900) FROM generate_series(20001, 100000) g")
+            server.sql("INSERT INTO t SELECT g, repeat('n', 900) FROM generate_series(20001, 95000) g")
             tm.wait()
             grown = size(tm)
             time.sleep(2 * 60 / FASTER)
             check(grown > 70 * MIB, "the file did not grow: nothing was tested")
             check("stays on an old state" not in tm.log(), "it warns of new rows")
-            for n in range(3):
+            for n in range(2):
                 server.sql(LARGE, n)
                 tm.wait()
             tm.wait_log(f"pid={reader.pid}", timeout=30)
