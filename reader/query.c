@@ -320,22 +320,56 @@ static void pop_step(struct query *q)
 	pgconn_expect(q->conn, q->count > 0);
 }
 
+static bool is_sync(struct step s)
+{
+	return s.kind == STEP_SYNC || s.kind == STEP_CHUNK_SYNC;
+}
+
+/* The server decides what comes when; what answers nothing that we sent would be taken for something else. */
+static bool fits(struct step s, ExecStatusType status)
+{
+	switch (status) {
+	case PGRES_PIPELINE_SYNC: return is_sync(s);
+	case PGRES_COMMAND_OK:
+	case PGRES_TUPLES_OK:
+	case PGRES_PIPELINE_ABORTED: return !is_sync(s);
+	case PGRES_FATAL_ERROR: return true;
+	default: return false;
+	}
+}
+
+/* An error in place of a sync is the end of the connection. */
+static void end_with_result(struct query *q, struct step s, const PGresult *r)
+{
+	struct err err;
+	if (fits(s, PQresultStatus(r)))
+		err_of_result(&err, q->conn, r);
+	else
+		err_set(&err, ERR_PROTOCOL, "an answer of kind %s to nothing that was asked",
+				PQresStatus(PQresultStatus(r)));
+	err_wrap(&err, "SQL connection");
+	end(q, &err);
+}
+
 /* Each statement answers with one result and a NULL; a sync with one result and no NULL. */
 static void take_one(struct query *q)
 {
 	struct step s = q->steps[q->first];
 	PGresult *r = PQgetResult(pgconn_pg(q->conn));
+	ExecStatusType status = PQresultStatus(r);
 	if (r == NULL) {
 		if (q->result_taken) pop_step(q);
 		return;
 	}
-	if (PQresultStatus(r) == PGRES_PIPELINE_SYNC) {
-		assert(s.kind == STEP_SYNC || s.kind == STEP_CHUNK_SYNC);
-		pop_step(q);
+	if (!fits(s, status) || (is_sync(s) && status == PGRES_FATAL_ERROR)) {
+		end_with_result(q, s, r);
 	} else {
-		q->result_taken = true;
+		if (is_sync(s))
+			pop_step(q);
+		else
+			q->result_taken = true;
+		take_result(q, s, r);
 	}
-	take_result(q, s, r);
 	PQclear(r);
 }
 
