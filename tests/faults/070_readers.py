@@ -89,6 +89,7 @@ def test_killed_while_reading():
 def test_never_ends():
     """Status names it, run warns, the file grows; when it has ended the growth ends too."""
     with Server() as server, Tidemark(server, "public.t", store=store_on_shm(), env=faulty(clock=FASTER)) as tm:
+        tm.log_path = place("log")
         try:
             churn = prepared(server, tm)
             settle(tm, churn)
@@ -123,6 +124,7 @@ LARGE = "UPDATE t SET v = repeat(chr(97 + %s), 900)"
 def test_few_large_commits():
     """A hundred commits can be as much as ten thousand; new rows alone are no reason to warn."""
     with Server() as server, Tidemark(server, "public.t", store=store_on_shm(), env=faulty(clock=FASTER)) as tm:
+        tm.log_path = place("log")
         try:
             server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20000) g")
             tm.start()
