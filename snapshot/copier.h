@@ -138,8 +138,8 @@ bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, 
 bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t now_us, struct err *err);
 
 enum chunk_failure {
-	CHUNK_LOST,    /* connection gone, deadlock, serialization: ask again */
-	CHUNK_TIMEOUT, /* statement or lock timeout: ask again for less */
+	CHUNK_LOST,    /* connection gone, deadlock, serialization, lock timeout: ask again */
+	CHUNK_TIMEOUT, /* statement timeout: ask again for less */
 	CHUNK_SCHEMA   /* undefined table or column: wait for copier_set_table or a while, ask again */
 };
 void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us);
