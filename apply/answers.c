@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "apply/applier_impl.h"
 
@@ -99,11 +100,33 @@ static bool key_texts(struct listing *l, struct slice entry, const struct slice 
 	return true;
 }
 
+/* All values of a row under the current schema; what it has none of is NULL. */
+static bool row_texts(struct listing *l, struct slice entry, const struct slice **out, struct err *err)
+{
+	struct cells *cells = &l->a->stored_cells;
+	struct row_head head;
+	const struct schema *s = row_cells(l->a, l->t, entry, &head, cells, err), *now = l->schema;
+	struct slice *texts;
+	bool same_type;
+
+	if (!s) return false;
+	texts = arena_alloc(&l->answer->arena, now->ncolumns * sizeof *texts);
+	for (size_t i = 0; i < now->ncolumns; i++) {
+		int j = column_in(s, now, i, &same_type);
+		bool known = j >= 0 && cells->v[j].kind == CELL_TEXT;
+
+		texts[i] = known ? keep(&l->answer->arena, cells->v[j].text) : (struct slice){0};
+	}
+	*out = texts;
+	return true;
+}
+
 static bool list_key(struct listing *l, struct slice key, struct slice entry, struct err *err)
 {
 	struct answer_key k = {.key = keep(&l->answer->arena, key)};
+	bool whole = l->op->flags & OP_F_WHOLE_ROWS;
 
-	if (!key_texts(l, entry, &k.texts, err)) return false;
+	if (!(whole ? row_texts(l, entry, &k.texts, err) : key_texts(l, entry, &k.texts, err))) return false;
 	buf_put(&l->keys, &k, sizeof k);
 	l->answer->nkeys++;
 	return true;
@@ -130,6 +153,14 @@ static bool visit_suspect(struct listing *l, struct slice key, struct slice byte
 	return list_key(l, key, bytes, err);
 }
 
+/* Only as far as the bound goes: longer keys have more behind what is compared. */
+static bool is_behind(struct slice key, struct slice bound)
+{
+	size_t n = key.n < bound.n ? key.n : bound.n;
+
+	return n > 0 && memcmp(key.p, bound.p, n) > 0;
+}
+
 static bool is_full(const struct listing *l)
 {
 	const struct op *op = l->op;
@@ -145,11 +176,12 @@ static bool list_scan(struct listing *l, struct store_scan *scan, struct err *er
 
 	for (;;) {
 		if (!store_scan_next(scan, &key, &bytes, &found, err)) return false;
+		if (found && is_behind(key, op_body(l->op))) found = false;
 		if (!found || is_full(l)) {
 			l->answer->end = !found;
 			return true;
 		}
-		if (slice_eq(key, l->op->key)) continue;
+		if (slice_eq(key, l->op->key) && !(l->op->flags & OP_F_INCLUSIVE)) continue;
 		l->looked++;
 		l->last = key;
 		if (!(l->op->kind == OP_LIST_DOUBT ? visit_doubt(l, key, err) : visit_suspect(l, key, bytes, err)))
@@ -176,4 +208,73 @@ bool apply_list(struct applier *a, const struct op *op, struct err *err)
 	buf_finish(&l.keys);
 	store_scan_close(scan);
 	return ok;
+}
+
+/* ---- the keys that a run lists ---- */
+
+/* One of them: its texts, and encoded as the table's rows are. */
+static bool list_run_key(struct listing *l, struct slice stored, struct err *err)
+{
+	const struct schema *s = l->schema;
+	struct slice *texts = arena_alloc(&l->answer->arena, s->nkeys * sizeof *texts);
+	struct answer_key k = {.texts = texts};
+	enum key_kind kinds[KEY_COLUMNS_MAX];
+	uint8_t bytes[KEY_MAX];
+	struct cur c = cur_of(stored);
+	struct buf full = {0};
+	bool is_long, ok;
+	size_t n;
+
+	for (size_t i = 0; i < s->nkeys; i++)
+		texts[i] = keep(&l->answer->arena, cur_blob(&c));
+	if (!cur_done(&c)) return err_set(err, ERR_CORRUPT, "a key that a run lists is damaged");
+	schema_key_kinds(s, kinds);
+	ok = key_encode(kinds, texts, s->nkeys, bytes, &n, &full, &is_long, err);
+	buf_finish(&full);
+	if (!ok) return err_wrap(err, "a key that a run lists");
+	k.key = keep(&l->answer->arena, (struct slice){bytes, n});
+	buf_put(&l->keys, &k, sizeof k);
+	l->answer->nkeys++;
+	return true;
+}
+
+static bool list_run_keys(struct listing *l, uint64_t *number, struct err *err)
+{
+	uint64_t run_id = l->op->u.list.run_id;
+	struct slice stored;
+	bool found;
+
+	for (;; ++*number) {
+		if (!store_get_run_key(l->a->txn, run_id, *number, &stored, &found, err)) return false;
+		l->answer->end = !found;
+		if (!found || l->answer->nkeys >= l->op->u.list.limit) return true;
+		if (!list_run_key(l, stored, err)) return false;
+	}
+}
+
+bool apply_list_run_keys(struct applier *a, const struct op *op, struct err *err)
+{
+	struct listing l = {.a = a, .op = op};
+	uint64_t number = op->key.n == 8 ? be64_get(op->key.p) : 0;
+	uint8_t next[8];
+	bool ok;
+
+	l.t = table_of(a, op->table_id, err);
+	l.schema = l.t ? table_schema(a, l.t, l.t->rec.schema_version, err) : NULL;
+	if (!l.schema) return false;
+	l.answer = answer_add(&a->pending, ANSWER_KEYS, op->table_id);
+	l.answer->token = op->u.list.token;
+	l.answer->schema_version = l.schema->version;
+	ok = list_run_keys(&l, &number, err);
+	be64_put(next, number);
+	l.answer->resume = keep(&l.answer->arena, (struct slice){next, sizeof next});
+	l.answer->keys = arena_copy(&l.answer->arena, l.keys.p, l.keys.n);
+	buf_finish(&l.keys);
+	return ok;
+}
+
+bool apply_barrier(struct applier *a, const struct op *op)
+{
+	answer_add(&a->pending, ANSWER_DONE, 0)->token = op->u.list.token;
+	return true;
 }

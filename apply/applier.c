@@ -89,6 +89,9 @@ static bool apply_kind(struct applier *a, const struct op *op, struct err *err)
 	case OP_CHUNK_ROW: return apply_chunk_row(a, op, err);
 	case OP_CHUNK_GONE: return apply_chunk_gone(a, op, err);
 	case OP_UNSEEN_DROP: return apply_unseen_drop(a, op, err);
+	case OP_RUN_KEYS: return apply_run_keys(a, op, err);
+	case OP_LIST_RUN_KEYS: return apply_list_run_keys(a, op, err);
+	case OP_BARRIER: return apply_barrier(a, op);
 	case OP_LIST_DOUBT:
 	case OP_LIST_SUSPECTS: return apply_list(a, op, err);
 	}

@@ -46,12 +46,15 @@ struct checkpoint applier_committed(const struct applier *a);
 enum answer_kind {
 	ANSWER_DOUBT, /* table_id has `count` entries in doubt now: posted by the commit that changed it, and once
 					 for each table at creation */
-	ANSWER_KEYS   /* of OP_LIST_*: keys, and where to go on */
+	ANSWER_KEYS,  /* of OP_LIST_*: keys, and where to go on */
+	ANSWER_DONE   /* of OP_BARRIER: token */
 };
 
 struct answer_key {
-	struct slice key;          /* encoded */
-	const struct slice *texts; /* the key columns' texts, in key order */
+	struct slice key; /* encoded */
+	const struct slice
+		*texts; /* the key columns' texts, in key order; of OP_F_WHOLE_ROWS all columns', p = NULL
+				   for NULL, for a value that is absent and for a column that the row does not have */
 };
 
 struct answer {
@@ -59,7 +62,7 @@ struct answer {
 	enum answer_kind kind;
 	uint32_t table_id;
 	uint64_t count;          /* ANSWER_DOUBT */
-	uint64_t token;          /* ANSWER_KEYS */
+	uint64_t token;          /* ANSWER_KEYS, ANSWER_DONE */
 	uint32_t schema_version; /* of texts */
 	size_t nkeys;
 	struct answer_key *keys;

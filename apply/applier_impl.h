@@ -35,7 +35,7 @@ struct table {
 struct run {
 	struct run_record rec; /* texts and slices that moved point into the buffers below */
 	bool dirty;
-	struct buf cursor, sweep_cursor, first_snapshot, last_snapshot;
+	struct buf cursor, sweep_cursor, first_snapshot, last_snapshot, error;
 	UT_hash_handle hh; /* by rec.id */
 };
 
@@ -167,10 +167,13 @@ bool apply_lineage(struct applier *a, const struct op *op, struct err *err);
 bool apply_table(struct applier *a, const struct op *op, struct err *err);
 bool apply_schema(struct applier *a, const struct op *op, struct err *err);
 bool apply_run(struct applier *a, const struct op *op, struct err *err);
+bool apply_run_keys(struct applier *a, const struct op *op, struct err *err);
 bool apply_run_state(struct applier *a, const struct op *op, struct err *err);
 bool apply_unseen_drop(struct applier *a, const struct op *op, struct err *err);
 
 bool apply_list(struct applier *a, const struct op *op, struct err *err);
+bool apply_list_run_keys(struct applier *a, const struct op *op, struct err *err);
+bool apply_barrier(struct applier *a, const struct op *op);
 /* Announces the tables whose count of entries in doubt has changed (or all). */
 void answers_post_doubt(struct applier *a, bool all);
 void answers_move(struct answers *from, struct answers *to);

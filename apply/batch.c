@@ -117,12 +117,20 @@ void batch_add_run(struct batch *b, const struct run_record *r)
 void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
 						 int64_t time_us)
 {
+	batch_add_run_end(b, table_id, run_id, state, time_us, "");
+}
+
+void batch_add_run_end(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
+					   int64_t time_us, const char *why)
+{
 	struct op *op = batch_add(b, OP_RUN_STATE);
 
 	op->table_id = table_id;
 	op->state = (uint8_t)state;
 	op->u.run.run_id = run_id;
 	op->u.run.time_us = time_us;
+	op->body_len = strlen(why);
+	op->body = arena_copy(&b->arena, why, op->body_len);
 }
 
 void batch_add_lineage(struct batch *b, const struct lineage *l)

@@ -32,26 +32,41 @@ enum op_kind {
 	OP_SCHEMA,   /* table_id; body = encoded schema: becomes the table's current version */
 	OP_RUN, /* body = encoded run record of a new run: `accepted` is raised to the checkpoint, and the table's
 			   trust position raised to it */
-	OP_RUN_STATE,   /* run_id, state = enum run_state, time_us; a finished first run makes its table
-					   TABLE_COPIED, and the end of the table's last open run clears trust */
+	OP_RUN_KEYS,    /* run_id; body = keys that the run lists, numbered on from `listed`: for each key a blob
+					   for each key column. Before OP_RUN of the same batch, whose record counts them in `listed`
+					 */
+	OP_RUN_STATE,   /* run_id, state = enum run_state, time_us; body = why, for people (may be empty). A run
+					   that is paused keeps what it was in resumes_as. A finished first run of the whole table
+					   makes it TABLE_COPIED, and the end of the table's last open run clears trust. The
+					   keys of a run that ends are removed */
 	OP_CHUNK,       /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
 					   OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
 					   counters become durable with the rows */
 	OP_CHUNK_ROW,   /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
 					   OP_F_SUPERSEDED */
-	OP_CHUNK_GONE,  /* key, body = full key when long: the source has no such row as of the chunk */
+	OP_CHUNK_GONE,  /* key, body = full key when long: the source has no such row as of the chunk. OP_F_COUNT:
+					   only counted as swept */
 	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */
 
 	/* Questions; the answer is available after the next commit. */
-	OP_LIST_DOUBT,   /* table_id, token, limit, key = start after (empty: start) */
-	OP_LIST_SUSPECTS /* table_id, token, limit, key = start after; pos: live entries strictly below it;
-						looks at no more than `scan_limit` entries */
+	OP_LIST_DOUBT,    /* table_id, token, limit, key = start after (empty: start) */
+	OP_LIST_SUSPECTS, /* table_id, token, limit, key = start after, or at it with OP_F_INCLUSIVE; pos: live
+						 entries strictly below it; body: the walk ends behind the keys that begin with it or
+						 sort before it (empty: no bound); looks at no more than `scan_limit` entries.
+						 OP_F_WHOLE_ROWS: texts are those of all columns of the current schema */
+	OP_LIST_RUN_KEYS, /* table_id, run_id in u.list, token, limit, key = number of the first, 8 bytes
+						 big-endian (empty: 0). Numbers take the place of keys in the answer's `resume`, which
+						 is the next one */
+	OP_BARRIER        /* token: answered when all before it is committed */
 };
 
 enum {
 	OP_F_CHANGES = 1 << 0,    /* OP_COMMIT: it changed a replicated table: remember it as unseen */
 	OP_F_SUPERSEDED = 1 << 1, /* OP_CHUNK_ROW: a newer change of the key was streamed; counted only */
-	OP_F_LONG_KEY = 1 << 2    /* the key is a prefix and hash; the full key is in body */
+	OP_F_LONG_KEY = 1 << 2,   /* the key is a prefix and hash; the full key is in body */
+	OP_F_COUNT = 1 << 3,      /* OP_CHUNK_GONE */
+	OP_F_INCLUSIVE = 1 << 4,  /* OP_LIST_SUSPECTS */
+	OP_F_WHOLE_ROWS = 1 << 5  /* OP_LIST_SUSPECTS */
 };
 
 /* Of an OP_CHUNK; lives in the batch's arena. */
@@ -63,7 +78,10 @@ struct op_chunk {
 	struct slice cursor;  /* as in run_record.cursor */
 	bool moves_sweep;     /* keys of a sweep: `sweep_cursor` is its new cursor */
 	struct slice sweep_cursor;
+	bool refetch; /* rows in doubt: applied whether or not the run, if any, is still open; it counts them as
+					 refetched */
 	uint32_t rows_read;
+	uint32_t suspects; /* keys of a sweep that were asked for */
 };
 
 struct op {
@@ -87,8 +105,9 @@ struct op {
 			int64_t time_us;
 			const struct op_chunk *chunk;
 		} run;
+		/* OP_LIST_*, OP_BARRIER */
 		struct {
-			uint64_t token;
+			uint64_t token, run_id;
 			uint32_t limit, scan_limit;
 		} list;
 	} u;
@@ -116,6 +135,9 @@ void batch_add_schema(struct batch *b, const struct schema *s);
 void batch_add_run(struct batch *b, const struct run_record *r);
 void batch_add_run_state(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
 						 int64_t time_us);
+/* The same, saying why, for people. */
+void batch_add_run_end(struct batch *b, uint32_t table_id, uint64_t run_id, enum run_state state,
+					   int64_t time_us, const char *why);
 void batch_add_lineage(struct batch *b, const struct lineage *l);
 
 #endif

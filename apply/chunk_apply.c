@@ -33,7 +33,11 @@ static void run_note_chunk(struct run *run, const struct chunk *chunk)
 	if (r->first_snapshot[0] == '\0') r->first_snapshot = keep_text(&run->first_snapshot, what->snapshot);
 	r->last_snapshot = keep_text(&run->last_snapshot, what->snapshot);
 	r->last_high = what->high;
-	r->rows_read += what->rows_read;
+	r->rows_suspect += what->suspects;
+	if (what->refetch)
+		r->rows_refetched += what->rows_read;
+	else
+		r->rows_read += what->rows_read;
 	r->chunks++;
 	run->dirty = true;
 }
@@ -58,7 +62,7 @@ bool apply_chunk(struct applier *a, const struct op *op, struct err *err)
 	a->chunk.ordered = keys_are_ordered(s);
 	if (op->u.run.run_id == 0) return true;
 	if (!run_find(a, op->u.run.run_id, &run, err)) return false;
-	a->chunk.skipped = !run;
+	a->chunk.skipped = !run && !a->chunk.what->refetch;
 	if (run) {
 		a->chunk.counts = &run->rec;
 		a->wrote = true;
@@ -216,5 +220,6 @@ bool apply_chunk_gone(struct applier *a, const struct op *op, struct err *err)
 	if (!entry_get(a, chunk->table, op->key, op_full_key(op), &old, err)) return false;
 	if (!old.present || !guard_admits(true, old.pos, chunk->table->rec.floor, chunk->bound)) return true;
 	if (entry_is_live(&old)) chunk->counts->rows_swept++;
+	if (op->flags & OP_F_COUNT) return true;
 	return entry_mark_deleted(a, chunk->table, op->key, op_full_key(op), &old, chunk->bound, err);
 }

@@ -157,6 +157,29 @@ bool apply_run(struct applier *a, const struct op *op, struct err *err)
 	return store_put_run(a->txn, &run->rec, err);
 }
 
+/* Before the run's own record, so that it is never there without its keys. */
+bool apply_run_keys(struct applier *a, const struct op *op, struct err *err)
+{
+	struct table *t = table_of(a, op->table_id, err);
+	const struct schema *s = t ? table_schema(a, t, t->rec.schema_version, err) : NULL;
+	struct cur c = cur_of(op_body(op));
+	uint64_t number = 0;
+
+	if (!s) return false;
+	for (; !cur_done(&c); number++) {
+		const uint8_t *from = c.p;
+
+		for (size_t i = 0; i < s->nkeys; i++)
+			cur_blob(&c);
+		if (c.bad) return err_set(err, ERR_BUG, "the keys of a run are not those of its table");
+		if (!store_put_run_key(a->txn, op->u.run.run_id, number, (struct slice){from, (size_t)(c.p - from)},
+							   err))
+			return false;
+	}
+	a->wrote = true;
+	return true;
+}
+
 static bool has_open_run(const struct applier *a, uint32_t table_id)
 {
 	for (const struct run *r = a->runs; r; r = r->hh.next)
@@ -170,10 +193,26 @@ static bool run_ended(struct applier *a, struct run *run, int64_t time_us, struc
 
 	if (!t) return false;
 	run->rec.ended_us = time_us;
-	if (run->rec.state == RUN_DONE && t->rec.state == TABLE_COPYING) t->rec.state = TABLE_COPIED;
+	if (run->rec.state == RUN_DONE && t->rec.state == TABLE_COPYING && !run_record_is_scoped(&run->rec))
+		t->rec.state = TABLE_COPIED;
 	if (!has_open_run(a, t->rec.id)) t->rec.trust = POS_NONE;
 	t->dirty = true;
-	return true;
+	return store_del_run_keys(a->txn, run->rec.id, run->rec.listed, err);
+}
+
+/* What a paused run goes on as. */
+static uint8_t resumes_as(const struct run_record *r, uint8_t state)
+{
+	if (state != RUN_PAUSED) return 0;
+	return r->state == RUN_PAUSED ? r->resumes_as : r->state;
+}
+
+static void keep_reason(struct run *run, struct slice why)
+{
+	buf_reset(&run->error);
+	buf_put(&run->error, why.p, why.n);
+	buf_put_u8(&run->error, 0);
+	run->rec.error = (const char *)run->error.p;
 }
 
 /* A run that has ended stays ended. */
@@ -183,7 +222,9 @@ bool apply_run_state(struct applier *a, const struct op *op, struct err *err)
 
 	if (!run_find(a, op->u.run.run_id, &run, err)) return false;
 	if (!run) return true;
+	run->rec.resumes_as = resumes_as(&run->rec, op->state);
 	run->rec.state = op->state;
+	if (op->body_len > 0) keep_reason(run, op_body(op));
 	run->dirty = a->wrote = true;
 	return run_record_is_open(&run->rec) || run_ended(a, run, op->u.run.time_us, err);
 }

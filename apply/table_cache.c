@@ -123,6 +123,7 @@ static void run_destroy(struct run *r)
 	buf_finish(&r->sweep_cursor);
 	buf_finish(&r->first_snapshot);
 	buf_finish(&r->last_snapshot);
+	buf_finish(&r->error);
 	run_record_free(&r->rec);
 	free(r);
 }

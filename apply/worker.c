@@ -131,7 +131,7 @@ static void publish_commit(struct worker *w, bool wrote)
 		s->durable_epoch = s->committed.epoch;
 		s->durable = s->committed.lsn;
 		s->committed = applier_committed(w->applier);
-		s->commits++;
+		s->durable_commits = s->commits++;
 	}
 	publish_answers(w);
 	pthread_mutex_unlock(&w->mutex);
@@ -158,6 +158,7 @@ static bool sync_store(struct worker *w, struct err *err)
 	pthread_mutex_lock(&w->mutex);
 	w->status.durable_epoch = committed.epoch;
 	w->status.durable = committed.lsn;
+	w->status.durable_commits = w->status.commits;
 	pthread_mutex_unlock(&w->mutex);
 	wake(w);
 	return true;

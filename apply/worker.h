@@ -53,8 +53,9 @@ struct worker_status {
 	uint16_t durable_epoch;
 	lsn_t durable; /* safe to acknowledge */
 	size_t queued_bytes;
-	uint64_t commits;
-	bool failed; /* the worker has stopped; err says why */
+	uint64_t commits;         /* how many so far */
+	uint64_t durable_commits; /* and how many of them a power loss cannot undo */
+	bool failed;              /* the worker has stopped; err says why */
 	struct err err;
 };
 

@@ -97,6 +97,26 @@ bool table_record_is_live(const struct table_record *t)
 
 /* ---- runs ---- */
 
+static void put_text(struct buf *out, const char *s)
+{
+	buf_put_str(out, s ? s : "");
+}
+
+static void put_request(struct buf *out, const struct run_record *r)
+{
+	put_text(out, r->name);
+	put_text(out, r->error);
+	buf_put_u8(out, r->resumes_as);
+	put_text(out, r->where_sql);
+	put_slice(out, r->from);
+	put_slice(out, r->to);
+	buf_put_u64(out, r->listed);
+	buf_put_u32(out, r->chunk_time_ms);
+	buf_put_u32(out, r->rows_per_second);
+	buf_put_u64(out, r->rows_suspect);
+	buf_put_u64(out, r->rows_refetched);
+}
+
 void run_record_encode(const struct run_record *r, struct buf *out)
 {
 	buf_put_u64(out, r->id);
@@ -123,6 +143,7 @@ void run_record_encode(const struct run_record *r, struct buf *out)
 	buf_put_u64(out, r->chunks);
 	buf_put_u64(out, (uint64_t)r->started_us);
 	buf_put_u64(out, (uint64_t)r->ended_us);
+	put_request(out, r);
 }
 
 static void take_counters(struct cur *c, struct run_record *r)
@@ -137,6 +158,21 @@ static void take_counters(struct cur *c, struct run_record *r)
 	r->chunks = cur_u64(c);
 }
 
+static void take_request(struct cur *c, char **text, struct run_record *r)
+{
+	r->name = cur_str_copy(c, text);
+	r->error = cur_str_copy(c, text);
+	r->resumes_as = take_enum(c, 0, RUN_SWEEPING);
+	r->where_sql = cur_str_copy(c, text);
+	r->from = cur_blob_copy(c, text);
+	r->to = cur_blob_copy(c, text);
+	r->listed = cur_u64(c);
+	r->chunk_time_ms = cur_u32(c);
+	r->rows_per_second = cur_u32(c);
+	r->rows_suspect = cur_u64(c);
+	r->rows_refetched = cur_u64(c);
+}
+
 bool run_record_decode(struct slice bytes, struct run_record *out, struct err *err)
 {
 	struct cur c = cur_of(bytes);
@@ -147,7 +183,7 @@ bool run_record_decode(struct slice bytes, struct run_record *out, struct err *e
 	out->table_id = cur_u32(&c);
 	out->kind = take_enum(&c, RUN_INITIAL, RUN_RESYNC);
 	out->state = take_enum(&c, RUN_COPYING, RUN_PAUSED);
-	out->sweep = take_enum(&c, 0, 1);
+	out->sweep = take_enum(&c, SWEEP_OFF, SWEEP_COUNT);
 	out->requester = cur_str_copy(&c, &text);
 	out->gate = cur_str_copy(&c, &text);
 	out->cursor = cur_blob_copy(&c, &text);
@@ -160,6 +196,7 @@ bool run_record_decode(struct slice bytes, struct run_record *out, struct err *e
 	take_counters(&c, out);
 	out->started_us = (int64_t)cur_u64(&c);
 	out->ended_us = (int64_t)cur_u64(&c);
+	take_request(&c, &text, out);
 	if (cur_done(&c)) return true;
 	run_record_free(out);
 	return damaged(err, "run", bytes.n);
@@ -174,6 +211,11 @@ void run_record_free(struct run_record *r)
 bool run_record_is_open(const struct run_record *r)
 {
 	return r->state == RUN_COPYING || r->state == RUN_SWEEPING || r->state == RUN_PAUSED;
+}
+
+bool run_record_is_scoped(const struct run_record *r)
+{
+	return (r->where_sql && *r->where_sql) || r->from.n > 0 || r->to.n > 0 || r->listed > 0;
 }
 
 /* ---- checkpoint, lineage ---- */

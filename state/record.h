@@ -58,16 +58,22 @@ enum run_state {
 	RUN_PAUSED = 6
 };
 enum run_kind { RUN_INITIAL = 1, RUN_RESNAPSHOT = 2, RUN_SCHEMA = 3, RUN_RESYNC = 4 };
+enum sweep_mode {
+	SWEEP_OFF = 0,
+	SWEEP_ON = 1,   /* after the last chunk: rows that the source does not have become delete markers */
+	SWEEP_COUNT = 2 /* they are counted only */
+};
 
 struct run_record {
 	uint64_t id; /* 1, 2, 3 ... */
 	uint32_t table_id;
 	uint8_t kind;          /* enum run_kind */
 	uint8_t state;         /* enum run_state */
-	bool sweep;            /* look for ghosts after the last chunk */
+	uint8_t sweep;         /* enum sweep_mode */
 	const char *requester; /* "run", "schema change", ... */
 	const char *gate;    /* pg_snapshot text a chunk's snapshot must cover, or "" (DESIGN 5, first attach) */
-	struct slice cursor; /* key texts of the last row read: blobs, one per key column; empty = start */
+	struct slice cursor; /* key texts of the last row read: blobs, one per key column; empty = start. Of a run
+							over listed keys: how many were asked for, 8 bytes big-endian */
 	struct slice sweep_cursor; /* encoded row key up to which suspects were checked; empty = start */
 	const char *first_snapshot, *last_snapshot; /* pg_snapshot text, "" = none yet */
 	struct pos lowest_bound;                    /* lowest B so far; POS_NONE = none yet */
@@ -75,6 +81,17 @@ struct run_record {
 	struct pos accepted;                        /* position when accepted */
 	uint64_t rows_read, rows_written, rows_same, rows_superseded, rows_newer, rows_filled, rows_swept, chunks;
 	int64_t started_us, ended_us; /* microseconds since 1970, 0 = not yet */
+	const char *name;             /* the requester's id for it, or "": one name on one table is one run */
+	const char *error;            /* why it failed or was stopped, or "" */
+	uint8_t resumes_as;           /* of a paused run: what it was, RUN_COPYING or RUN_SWEEPING; else 0 */
+	/* The scope: the whole table unless one of these says less. Bounds as in cursor, both inclusive. */
+	const char *where_sql; /* an SQL condition, or "" */
+	struct slice from, to;
+	uint64_t listed; /* keys listed (store_put_run_key); 0 = it reads pages */
+	/* Its pace; 0 = the daemon's own. */
+	uint32_t chunk_time_ms, rows_per_second;
+	uint64_t rows_suspect;   /* entries that the sweep asked the source about */
+	uint64_t rows_refetched; /* rows in doubt that were asked for by key while it was open */
 	void *memory;
 };
 
@@ -83,6 +100,8 @@ bool run_record_decode(struct slice bytes, struct run_record *out, struct err *e
 void run_record_free(struct run_record *r);
 /* COPYING, SWEEPING or PAUSED. */
 bool run_record_is_open(const struct run_record *r);
+/* It is about some rows of its table only. */
+bool run_record_is_scoped(const struct run_record *r);
 
 /* ---- checkpoint, lineage, not-yet-visible transactions ---- */
 

@@ -6,6 +6,7 @@
  *   tables     table id (4)              -> table record
  *   schemas    table id (4) version (4)  -> schema
  *   runs       run id (8)                -> run record
+ *   runkeys    run id (8) number (8)     -> texts of a key that the run is about
  *   unseen     commit LSN (8)            -> xid (8)     streamed, not yet known to be visible
  *   rows.N     encoded key               -> entry (row.h)
  *   doubt.N    encoded key               -> nothing     keys of entries in doubt
@@ -35,7 +36,7 @@
 struct store;
 struct store_txn;
 
-#define STORE_FORMAT  1
+#define STORE_FORMAT  2
 #define STORE_ID_SIZE 16
 
 enum store_mode {
@@ -101,6 +102,17 @@ bool store_put_schema(struct store_txn *t, const struct schema *s, struct err *e
 bool store_get_run(struct store_txn *t, uint64_t id, struct run_record *out, bool *found, struct err *err);
 bool store_put_run(struct store_txn *t, const struct run_record *r, struct err *err);
 bool store_list_runs(struct store_txn *t, struct run_record **out, size_t *n, struct err *err);
+
+/*
+ * Keys that a run lists, numbered from 0: texts of the key columns, as blobs in the order of the key. The
+ * slice lives until the next write in t or its end.
+ */
+bool store_put_run_key(struct store_txn *t, uint64_t run_id, uint64_t number, struct slice texts,
+					   struct err *err);
+bool store_get_run_key(struct store_txn *t, uint64_t run_id, uint64_t number, struct slice *texts,
+					   bool *found, struct err *err);
+/* Removes the first `n` of them. */
+bool store_del_run_keys(struct store_txn *t, uint64_t run_id, uint64_t n, struct err *err);
 
 bool store_put_unseen(struct store_txn *t, struct unseen_entry e, struct err *err);
 bool store_del_unseen(struct store_txn *t, lsn_t commit_lsn, struct err *err); /* absent is fine */

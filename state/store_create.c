@@ -29,7 +29,7 @@ static int put_header(MDB_txn *txn, MDB_dbi meta)
 
 static int put_all(MDB_env *env)
 {
-	static const char *const names[] = {"tables", "schemas", "runs", "unseen", "meta"};
+	static const char *const names[] = {"tables", "schemas", "runs", "runkeys", "unseen", "meta"};
 	MDB_txn *txn;
 	MDB_dbi dbi = 0;
 	int rc = mdb_txn_begin(env, NULL, 0, &txn);

@@ -89,7 +89,7 @@ struct store {
 	enum store_why why; /* of the failure to open */
 	pthread_mutex_t lock;
 	MDB_env *env; /* NULL when opening it again failed */
-	MDB_dbi main, meta, tables, schemas, runs, unseen;
+	MDB_dbi main, meta, tables, schemas, runs, run_keys, unseen;
 	struct handles handles;
 	MDB_txn *idle;           /* a read transaction to renew: begin costs 10 us, renew 0.1 */
 	atomic_uint active;      /* open transactions */

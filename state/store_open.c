@@ -70,7 +70,13 @@ static bool check_format(struct store *s, MDB_txn *txn, struct err *err)
 	if (rc != 0) return store_fail(s, rc, err, "reading its format");
 	format = be32_get(v.mv_data);
 	if (format == STORE_FORMAT) return true;
-	if (format < STORE_FORMAT) return is_foreign(s, err);
+	if (format == 0) return is_foreign(s, err);
+	if (format < STORE_FORMAT)
+		return err_set(
+			err, ERR_CORRUPT,
+			"store %s was written by an older version (format %u, this program reads %d): start over "
+			"in an empty directory, or go on with that version",
+			s->dir, format, STORE_FORMAT);
 	s->why = WHY_NEWER;
 	return err_set(err, ERR_CORRUPT,
 				   "store %s was written by a newer version (format %u, this program reads %d): upgrade",
@@ -102,7 +108,7 @@ static bool open_fixed(struct store *s, MDB_txn *txn, struct err *err)
 	return open_one(s, txn, NULL, &s->main, err) && open_one(s, txn, "meta", &s->meta, err) &&
 		   check_format(s, txn, err) && read_id(s, txn, err) && open_one(s, txn, "tables", &s->tables, err) &&
 		   open_one(s, txn, "schemas", &s->schemas, err) && open_one(s, txn, "runs", &s->runs, err) &&
-		   open_one(s, txn, "unseen", &s->unseen, err);
+		   open_one(s, txn, "runkeys", &s->run_keys, err) && open_one(s, txn, "unseen", &s->unseen, err);
 }
 
 /*

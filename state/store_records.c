@@ -78,7 +78,7 @@ bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err 
 /* ---- tables, schemas, runs ---- */
 
 struct id_key {
-	uint8_t p[8];
+	uint8_t p[16];
 	size_t n;
 };
 
@@ -165,6 +165,47 @@ bool store_put_run(struct store_txn *t, const struct run_record *r, struct err *
 
 	run_record_encode(r, &b);
 	return store_buf(t, t->store->runs, slice_of_key(&k), &b, "run", err);
+}
+
+/* ---- keys that a run lists ---- */
+
+static struct id_key key_run_key(uint64_t run_id, uint64_t number)
+{
+	struct id_key k = {.n = 16};
+
+	be64_put(k.p, run_id);
+	be64_put(k.p + 8, number);
+	return k;
+}
+
+bool store_put_run_key(struct store_txn *t, uint64_t run_id, uint64_t number, struct slice texts,
+					   struct err *err)
+{
+	struct id_key k = key_run_key(run_id, number);
+
+	return store(t, t->store->run_keys, slice_of_key(&k), texts, "run key", err);
+}
+
+bool store_get_run_key(struct store_txn *t, uint64_t run_id, uint64_t number, struct slice *texts,
+					   bool *found, struct err *err)
+{
+	struct id_key k = key_run_key(run_id, number);
+
+	return fetch(t, t->store->run_keys, slice_of_key(&k), texts, found, "run key", err);
+}
+
+bool store_del_run_keys(struct store_txn *t, uint64_t run_id, uint64_t n, struct err *err)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < n && rc == 0; i++) {
+		struct id_key key = key_run_key(run_id, i);
+		MDB_val k = val_of(slice_of_key(&key));
+
+		rc = mdb_del(t->mdb, t->store->run_keys, &k, NULL);
+		if (rc == MDB_NOTFOUND) rc = 0;
+	}
+	return rc == 0 || store_fail(t->store, rc, err, "removing the keys of a run");
 }
 
 /* ---- all records of a kind ---- */

@@ -215,9 +215,9 @@ static void a_newer_store_asks_for_an_upgrade(void **state)
 	tidemark *tm;
 
 	close_writer(s, t);
-	set_format(p, "\0\0\0\2", 4);
+	set_format(p, "\0\0\0\3", 4);
 	assert_int_equal(tidemark_open(p->dir, &tm), TIDEMARK_E_NEWER);
-	check_message(NULL, "format 2, this program reads 1");
+	check_message(NULL, "format 3, this program reads 2");
 	check_message(NULL, "upgrade");
 }
 
