@@ -101,6 +101,21 @@ static inline struct slice feed_slice(struct feed *f)
 	return feed_bytes(f, n);
 }
 
+/*
+ * Inputs that are a list of steps. A step's bytes end at END_OF_STEP, so that
+ * bytes put in or taken out change one step and leave the others what they were.
+ */
+#define END_OF_STEP 0xFE
+
+static inline struct feed feed_step(struct feed *f)
+{
+	const uint8_t *end = feed_left(f) > 0 ? memchr(f->p, END_OF_STEP, feed_left(f)) : NULL;
+	struct feed step = {f->p, end ? end : f->end};
+
+	f->p = end ? end + 1 : f->end;
+	return step;
+}
+
 /* ---- copies of exactly their size, so that a sanitizer sees one byte too many ---- */
 
 static inline struct slice alone(struct slice s)

@@ -5,7 +5,7 @@
  *
  * The input is a list of steps: a byte that says which, and what it needs.
  * Most steps are what a server could do, so that few bytes lead far; some
- * carry raw bytes.
+ * carry raw bytes. A step that finds no session begins one.
  */
 #include "reader/log.h"
 #include "tests/fuzz/fuzz.h"
@@ -14,12 +14,13 @@
 #include "tests/fuzz/rig.h"
 #include "tests/fuzz/source.h"
 
-#define STEPS_MAX 600
+#define STEPS_MAX    600
+#define SESSIONS_MAX 6
 
 struct game {
 	struct rig rig;
-	struct feed f;
-	uint64_t lsn; /* of the server: as a rule it grows */
+	struct feed f; /* of the step */
+	uint64_t lsn;  /* of the server: as a rule it grows */
 	uint64_t commit_lsn;
 	uint32_t xid;
 	uint8_t shapes[RIG_TABLES];
@@ -99,7 +100,7 @@ static void send(struct game *g)
 
 static void send_raw(struct game *g)
 {
-	struct slice s = feed_slice(&g->f);
+	struct slice s = feed_bytes(&g->f, feed_left(&g->f));
 
 	buf_put(&g->message, s.p, s.n);
 	send(g);
@@ -136,9 +137,10 @@ static struct target take_target(struct game *g)
 
 static struct source_tuple take_tuple(struct game *g)
 {
-	unsigned key = feed_u8(&g->f) % SOURCE_KEYS;
+	uint8_t how = feed_u8(&g->f);
+	enum source_key key_is = how < 0xE0 ? KEY_SENT : how < 0xF0 ? KEY_UNCHANGED : KEY_NULL;
 
-	return (struct source_tuple){key, (uint32_t)feed_uint(&g->f, 2)};
+	return (struct source_tuple){how % SOURCE_KEYS, key_is, (uint32_t)feed_uint(&g->f, 2)};
 }
 
 static void send_relation(struct game *g)
@@ -336,14 +338,17 @@ static void step(struct game *g)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct game g = {.f = feed_of(data, size), .lsn = 0x1000000, .xid = 700};
+	struct game g = {.lsn = 0x1000000, .xid = 700};
+	struct feed f = feed_of(data, size);
+	int sessions = 0;
 
 	rig_open(&g.rig);
-	for (int i = 0; i < STEPS_MAX && feed_left(&g.f) > 0; i++) {
-		if (!rig_is_running(&g.rig))
-			begin(&g);
-		else
+	for (int i = 0; i < STEPS_MAX && sessions <= SESSIONS_MAX && feed_left(&f) > 0; i++) {
+		g.f = feed_step(&f);
+		if (rig_is_running(&g.rig))
 			step(&g);
+		else if (sessions++ < SESSIONS_MAX)
+			begin(&g);
 	}
 	rig_close(&g.rig);
 	reading_all(memstore_reader(), true);

@@ -13,7 +13,7 @@
 
 struct game {
 	struct copier *copier;
-	struct feed f;
+	struct feed f;                       /* of the step */
 	const struct chunk_request *request; /* unanswered */
 	uint64_t lsn;
 	uint32_t xid;
@@ -414,11 +414,15 @@ static void begin(struct game *g)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct game g = {.f = feed_of(data, size), .lsn = 0x100000, .xid = 700, .now_us = 1000000};
+	struct game g = {.lsn = 0x100000, .xid = 700, .now_us = 1000000};
+	struct feed f = feed_of(data, size);
 
+	g.f = feed_step(&f);
 	begin(&g);
-	for (int i = 0; i < STEPS_MAX && feed_left(&g.f) > 0; i++)
+	for (int i = 0; i < STEPS_MAX && feed_left(&f) > 0; i++) {
+		g.f = feed_step(&f);
 		step(&g);
+	}
 	copier_destroy(g.copier);
 	return 0;
 }

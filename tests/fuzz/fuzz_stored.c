@@ -42,10 +42,10 @@ static void insert_rows(struct rig *r, struct buf *m)
 		source_put_relation(m, table, 0);
 		say(r, m);
 		for (unsigned key = 0; key < SOURCE_KEYS; key++) {
-			source_put_insert(m, table, 0, (struct source_tuple){key, 02543672 >> key});
+			source_put_insert(m, table, 0, (struct source_tuple){key, KEY_SENT, 02543672 >> key});
 			say(r, m);
 		}
-		source_put_delete(m, table, 0, OLD_KEY, (struct source_tuple){3, 0});
+		source_put_delete(m, table, 0, OLD_KEY, (struct source_tuple){.key = 3});
 		say(r, m);
 	}
 }

@@ -18,7 +18,7 @@
 
 #define INPUT_SECONDS 30
 
-static const char *current;
+static const char *current = "none: while it prepared itself";
 static size_t inputs;
 
 /* Async-signal-safe. */

@@ -41,59 +41,123 @@ def pgoutput():
 
 RAW, BEGIN, COMMIT, RELATION, INSERT, UPDATE, DELETE = 0, 1, 2, 3, 4, 6, 8
 TRUNCATE, POSITION, OPENING, REPLY, SETTLE, STORE, RUN, RESTART, KILL = 9, 10, 11, 12, 15, 16, 17, 18, 19
-SESSION = bytes([0, 0, 1])
-GATED = bytes([8, 0, 1, 0, 0])
 UNCHANGED = 0o11111
 
 
-def insert(table, key, values=0o2345):
-    return struct.pack(">BBBH", INSERT, table, key, values)
+def step(*numbers):
+    return bytes(numbers) + b"\xfe"
+
+
+def word(n):
+    return n >> 8, n & 0xFF
+
+
+SESSION = step(0, 0, 1)
+GATED = step(8, 0, 1, 0, 0)
+
+
+def raw(m):
+    return bytes([RAW]) + m.replace(b"\xfe", b"\xff") + b"\xfe"
+
+
+def insert(table, key, values=0o2325):
+    return step(INSERT, table, key, *word(values))
 
 
 def update(table, how, key, values=UNCHANGED, old=None):
-    b = struct.pack(">BBBBH", UPDATE, table, how, key, values)
-    return b + struct.pack(">BH", old, 0) if how & 4 else b
+    """how: 0 without the old row, 1 its key, 2 the whole; 4 more: of another key."""
+    return step(UPDATE, table, how, key, *word(values), *((old, 0, 0) if how & 4 else ()))
 
 
 def delete(table, key):
-    return struct.pack(">BBBBH", DELETE, table, 0, key, 0)
+    return step(DELETE, table, 0, key, 0, 0)
 
 
 def transaction(*steps):
-    return bytes([OPENING, 16, 1]) + b"".join(steps) + bytes([COMMIT, 8, SETTLE])
+    return step(OPENING, 16, 1) + b"".join(steps) + step(COMMIT, 8) + step(SETTLE)
 
 
 def chunk(*keys):
-    """The whole answer to whatever is asked next: a snapshot that sees everything, and these rows."""
-    rows = b"".join(struct.pack(">BH", k, 0o2345) for k in keys)
-    return bytes([REPLY, 5, len(keys), 0, 0, 0, 4]) + rows + bytes([3])
-
-
-def forward(n=40):
-    return bytes([POSITION, n, SETTLE])
+    """The whole answer to what is asked next: a snapshot that sees everything, these rows, and H passed."""
+    rows = [n for k in keys for n in (k, *word(0o2325))]
+    return step(REPLY, 5, len(keys), 0, 8, 0, 4, *rows, 3) + step(POSITION, 40) + step(SETTLE)
 
 
 def changes():
-    begin = struct.pack(">BQQI", ord("B"), 0x1000100, 0, 701)
-    raw = [bytes([RAW]) + feed_slice(m) for name, m in golden() if name[-1] not in "BC" and len(m) < 300]
-    yield SESSION + bytes([RAW]) + feed_slice(begin) + b"".join(raw)
-    for i in range(0, len(raw), 4):
-        yield SESSION + transaction(*raw[i:i + 4])
+    messages = [raw(m) for name, m in golden() if name[-1] not in "BC" and len(m) < 300]
+    for i in range(0, len(messages), 6):
+        yield SESSION + transaction(*messages[i:i + 6])
     yield SESSION + transaction(*(insert(t, k) for t in range(5) for k in (1, 9, 10, 11)))
     yield SESSION + transaction(*(insert(t, 2) + update(t, 0, 2) + update(t, 5, 10, old=2) for t in range(5)))
-    yield SESSION + transaction(insert(0, 1), update(0, 0, 3), update(4, 2, 11)) + (chunk(1, 3) + forward()) * 6
-    yield SESSION + transaction(insert(0, 1), bytes([TRUNCATE, 31]), insert(0, 2)) + bytes([KILL, 1, 64]) + SESSION
-    yield SESSION + (chunk(1, 2, 3) + forward()) * 12 + bytes([RUN, 0x41]) + (chunk(2) + forward()) * 8
-    yield SESSION + chunk(1, 2) + transaction(update(0, 0, 1), delete(0, 2)) + forward() + chunk(3)
-    yield GATED + (chunk(1) + forward()) * 6 + bytes([STORE, RESTART, 0]) + bytes([0, 31, 9]) + chunk(2) + forward()
-    yield SESSION + bytes([BEGIN, 0, 0, RELATION, 0, RELATION, 4]) + insert(0, 1) + bytes([KILL, 0]) + SESSION
+    yield SESSION + transaction(insert(0, 1), update(0, 0, 3), update(4, 2, 11)) + chunk() * 6 + chunk(3) * 4
+    yield SESSION + chunk() * 5 + transaction(update(0, 0, 1), update(4, 0, 10)) + chunk() * 2 + chunk(1) + chunk(10) * 2
+    yield SESSION + transaction(insert(0, 1), step(TRUNCATE, 31), insert(0, 2)) + step(KILL, 1, 64) + SESSION
+    yield SESSION + chunk(1, 2, 3) * 6 + step(RUN, 0x41) + transaction(insert(0, 9)) + chunk(2) * 3 + chunk() * 2 + chunk(2) * 3
+    yield SESSION + chunk(1, 2) + transaction(update(0, 0, 1), delete(0, 2)) + chunk(3)
+    yield GATED + chunk(1) * 6 + step(STORE) + step(RESTART, 0) + step(0, 31, 9) + chunk(2) * 6
+    yield SESSION + step(BEGIN, 0, 0) + step(RELATION, 0) + insert(0, 1) + step(KILL, 0) + SESSION
 
 
 def copier():
     """The steps of fuzz_copier.c."""
-    whole = bytes([12, 2, 0, 0, 0, 0]) + bytes([1, 2, 0, 0, 9])
-    yield bytes([9, 9, 0]) + bytes([1, 0, 1, 1, 1, 2]) + (whole + bytes([3, 1, 9])) * 5
-    yield bytes([9, 9, 2]) + bytes([1, 0xC0]) + whole + bytes([3, 1, 9, 3, 0, 1, 5, 0x10, 5, 0x28, 4, 9, 9, 0x85])
+    def whole(*keys):
+        return step(12, len(keys), 0, 8, 0, 0, *keys, 0, 0, 9)
+
+    on = step(3, 1, 200)
+    yield step(9, 9, 0) + step(1, 0) + step(1, 1) + step(1, 2) + (whole(1, 2) + on) * 5
+    yield step(9, 9, 2) + step(1, 0xC0) + whole() + on + (step(10, 0x80) + step(7, 0x30, 1, 49, 0, 107) + whole() + on) * 3
+    yield step(9, 9, 0) + step(6, 0, 2) + (step(10, 0x80) + step(7, 0x30, 1, 49, 0, 107) + whole(1) + on) * 3
+
+
+# ---- attach: the answers of fuzz_attach.c, by its list of words ----
+
+WORDS = ("t f 1 2 16384 16385 23 25 0/1000 0/2000 logical UTF8 p r d n i u 1+2 1+1 700 690:700: public a id name text integer "
+         "shape active history").split()
+
+
+def answer(columns, *values):
+    return step(columns, len(values) // columns if columns else 0, *(WORDS.index(v) for v in values))
+
+
+def attachments():
+    settings = answer(5, "logical", "UTF8", "f", "t", "name") + answer(1, "name") + answer(3, "1", "1", "0/2000")
+    no_slot, no_publication, done = answer(8), answer(0), answer(0)
+    slot = answer(8, "f", "t", "t", "1", "0/1000", "UTF8", "UTF8", "f")[:-4] + bytes([0x80, 0x80, 1]) + b"\xfe"
+    columns = answer(7, "1", "id", "23", "1", "integer", "23", "t", "2", "a", "25", "1", "text", "25", "f")
+    table = answer(8, "16384", "public", "a", "r", "d", "p", "1", "f", "16385", "public", "id", "p", "d", "p", "1", "f")
+    tables = done + table + columns + answer(2, "1", "t") + answer(1, "0/1000")
+    shapes = answer(4, "16384", "public", "a", "shape") + done + answer(1, "690:700:")
+    create = answer(4, "name", "0/1000", "name", "name") + done * 2 + answer(1, "690:700:") + done
+    create += answer(1, "700") + answer(1, "t") + done
+    yield bytes([4]) + settings + no_slot + no_publication + tables + answer(4) + done + shapes + create + answer(1, "700")
+    there = answer(1, "1") + tables + answer(4, "t", "t", "t", "t") + answer(3) + done + shapes
+    yield bytes([5]) + settings + slot + there + answer(1, "690:700:") + answer(1, "700")
+    yield bytes([13]) + settings + slot + there + answer(1, "700")
+
+
+# ---- query: what arrives, in the letters of fuzz_query.c ----
+
+def queries():
+    ok, snapshot, rows = [2, 0], [4, 3, 1, 2, 1, 4, 0], [4, 3, 2, 6, 9, 9, 7, 9, 9, 0]
+    chunk_answers = [3, *ok, *ok, *snapshot, *ok, *rows, *ok, 1]
+    page = [3, *ok, *ok, *snapshot, *rows, *ok, 1]
+    yield step(*chunk_answers) + step(2, 20) + step(*page) + step(2, 20) + step(1, 4, 1, 1, 6, 0, 1) + step(0, *ok, 1)
+    for state in range(8):
+        yield step(3, *ok, 3, state, 0, 0xFC, 0, 0xFC, 0, 0xFC, 0, 0xFC, 0, 1) + step(2, 1, *ok, 1, *ok, 1) + step(*chunk_answers)
+
+
+# ---- file: how much is cut off, then edits: page, offset, length, bytes ----
+
+def files():
+    edit = lambda page, offset, b: struct.pack(">HHB", page, offset, len(b)) + b
+    for cut in (0, 1, 40, 0x8001):
+        yield struct.pack(">HB", cut, 0)
+    zero, ones = bytes(8), b"\xff" * 8
+    for offset in (0, 10, 12, 16, 24, 40, 64, 72, 88, 112, 120, 136, 144):  # fields of a page's head and of a meta page
+        for b in (zero, ones):
+            yield struct.pack(">HB", 0, 2) + edit(0, offset, b) + edit(1, offset, b)
+    for page in range(2, 40, 3):
+        yield struct.pack(">HB", 0, 1) + edit(page, 10, b"\2\0\x10\0\x20")
 
 
 # ---- texts ----
@@ -145,6 +209,9 @@ GENERATED = {
     "pgoutput": pgoutput,
     "changes": changes,
     "copier": copier,
+    "attach": attachments,
+    "query": queries,
+    "file": files,
     "lsn": lambda: lines("0/0", "16/B374D848", "FFFFFFFF/FFFFFFFF", "0/", "123456789/0", "x/1"),
     "snapshot": snapshots,
     "key": keys,

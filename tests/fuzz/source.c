@@ -167,7 +167,7 @@ static void put_tuple(struct buf *out, uint8_t letter, const struct source_shape
 		int k = source_key_index(s, i);
 
 		if (k >= 0) {
-			put_cell(out, 't', source_key_text(s, (unsigned)k, t.key));
+			put_cell(out, "tun"[t.key_is], source_key_text(s, (unsigned)k, t.key));
 			continue;
 		}
 		put_value(out, only_key ? VALUE_NULL : values % SOURCE_VALUES);

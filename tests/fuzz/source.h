@@ -31,9 +31,13 @@ struct slice source_value_text(unsigned value);
 /* Which key column a column is; -1: none. */
 int source_key_index(const struct source_shape *s, unsigned column);
 
-/* What columns that are not of the key hold: three bits for each, from the lowest on. */
+/* How the columns of the key are sent. No server sends NULL. */
+enum source_key { KEY_SENT, KEY_UNCHANGED, KEY_NULL };
+
+/* values: what the other columns hold, three bits for each, from the lowest on. */
 struct source_tuple {
 	unsigned key;
+	enum source_key key_is;
 	uint32_t values;
 };
 
