@@ -29,6 +29,7 @@
 
 #include "apply/applier.h"
 #include "apply/batch.h"
+#include "snapshot/operand.h"
 #include "snapshot/visibility.h"
 
 struct copier;
@@ -40,6 +41,7 @@ struct copier_config {
 	size_t chunk_bytes;      /* aim for no more than this in one chunk */
 	size_t buffer_bytes;     /* no new chunk while open windows hold more */
 	size_t windows_max;      /* open windows at once */
+	size_t requests_max;     /* unanswered requests at once; 0 = 1 */
 	uint64_t next_run_id;    /* lowest unused */
 };
 
@@ -53,10 +55,13 @@ void copier_destroy(struct copier *c); /* accepts NULL; open windows are dropped
 
 /* ---- what is being copied ---- */
 struct copier_table {
-	const struct schema *schema; /* copied */
-	const char *from_sql;        /* quoted and qualified, with ONLY where needed: ONLY "public"."t" */
-	const char *filter_sql;      /* publication row filter, or NULL */
-	bool copied;                 /* its first run is finished; a run that ends in this session makes it so */
+	const struct schema *schema;   /* copied */
+	const char *from_sql;          /* quoted and qualified, with ONLY where needed: ONLY "public"."t" */
+	const char *filter_sql;        /* publication row filter, or NULL */
+	const char *const *collations; /* of each column: quoted and qualified, or NULL where it is the type's
+									  own; NULL: all are. Needed to compare stored values as the table does */
+	bool copied; /* its first run is finished; a run that ends in this session makes it so */
+	const struct operand *operands; /* for each key column; NULL: each is compared as the type of its name */
 };
 /*
  * Adds a table, or replaces what is known of it: a new schema version, name or
@@ -94,12 +99,47 @@ uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_ki
 uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 						  const char *gate, const char *requester, int64_t now_us);
 
+/* ---- runs that someone asks for ---- */
+struct run_request {
+	uint32_t table_id;     /* of a table that is set */
+	const char *name;      /* the requester's id, or "" */
+	const char *requester; /* who, for people */
+	enum sweep_mode sweep;
+	const char *where_sql; /* the scope as in run_record; "" = no condition */
+	struct slice from, to;
+	struct slice keys; /* as in OP_RUN_KEYS */
+	uint64_t listed;   /* how many they are */
+	uint32_t chunk_time_ms, rows_per_second;
+};
+/*
+ * Queues a run behind the table's open ones and emits its record. Runs of one table go one after the other,
+ * those of several take turns; a paused one is passed over. If the table has an open run of that name, its id
+ * is returned and nothing happens: *is_new says which (may be NULL). Between source transactions, and after
+ * the first copier_stream_position().
+ */
+uint64_t copier_request_run(struct copier *c, const struct run_request *r, bool *is_new, int64_t now_us);
+/* False: there is no such open run. What was asked for it is given up; what has closed stays. A paused run is
+ * paused again, and one that is not paused resumed, without effect. Between source transactions. */
+bool copier_pause_run(struct copier *c, uint64_t run_id, int64_t now_us);
+bool copier_resume_run(struct copier *c, uint64_t run_id, int64_t now_us);
+bool copier_stop_run(struct copier *c, uint64_t run_id, const char *why, int64_t now_us);
+
+/*
+ * The text that finds fault with a condition or a bound before it is recorded: it returns no row, or one row
+ * with `true` where from is behind to, or fails with the server's message. Parameters: the texts of from,
+ * then those of to, as far as there are any. malloc'd.
+ */
+char *copier_check_sql(const struct copier *c, const struct run_request *r, int *nparams);
+
 /* ---- asking ---- */
 enum chunk_kind {
 	CHUNK_PAGE,   /* the next rows in key order */
 	CHUNK_KEYED,  /* these keys, whole rows */
 	CHUNK_EXISTS, /* these keys, key columns only */
-	CHUNK_PROBE   /* only the snapshot: to learn what has become visible */
+	CHUNK_SCOPED, /* of these stored rows those in the run's scope: their number from 1, then the source's
+					 whole row, NULLs where it has none */
+	CHUNK_PROBE,  /* only the snapshot: to learn what has become visible */
+	CHUNK_CHECK   /* only whether the run's condition and bounds are good; no rows */
 };
 
 struct chunk_request {
@@ -113,12 +153,12 @@ struct chunk_request {
 	int nparams;
 	const char *const *params; /* texts */
 	size_t ncolumns;           /* of each row */
+	bool of_user; /* select_sql or params hold what someone gave: CHUNK_REFUSED when the server says no */
 };
 
 /*
- * The next question, or NULL when there is nothing to ask now. At most one
- * request is unanswered at a time for each call of copier_next() not yet followed by
- * _end or _failed; ask again after each. The request lives until its _end or _failed.
+ * The next question, or NULL when there is nothing to ask now. At most config.requests_max are unanswered
+ * at a time, one for each connection; ask again after each _end or _failed. The request lives until then.
  */
 const struct chunk_request *copier_next(struct copier *c, int64_t now_us);
 /* When copier_next() may have something although nothing else happens, microseconds; INT64_MAX = never. */
@@ -140,9 +180,13 @@ bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t
 enum chunk_failure {
 	CHUNK_LOST,    /* connection gone, deadlock, serialization, lock timeout: ask again */
 	CHUNK_TIMEOUT, /* statement timeout: ask again for less */
-	CHUNK_SCHEMA   /* undefined table or column: wait for copier_set_table or a while, ask again */
+	CHUNK_SCHEMA,  /* undefined table or column: wait for copier_set_table or a while, ask again */
+	CHUNK_REFUSED  /* of_user only: the condition or a bound is bad. The run fails with message */
 };
 void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us);
+/* The same with the server's message (may be NULL), for the record of a run that ends by it. */
+void copier_chunk_failed_saying(struct copier *c, uint64_t id, enum chunk_failure why, const char *message,
+								int64_t now_us);
 
 /* ---- the stream, in order ---- */
 /*
@@ -161,6 +205,18 @@ void copier_stream_position(struct copier *c, lsn_t wal_end);
 /* ---- answers of the applier (not taken) ---- */
 void copier_answer(struct copier *c, const struct answer *a, int64_t now_us);
 
+/* ---- yielding ---- */
+/*
+ * How busy the rest is; chunks are asked for less often the busier. Tell it several times a second; what was
+ * told last holds.
+ */
+struct copier_load {
+	double queue_fill;   /* of the queue to the applier, 0 to 1 */
+	int64_t lag_us;      /* commit to applied, as far as known */
+	double changes_rate; /* changes a second in the stream; 0 = the source is idle */
+};
+void copier_set_load(struct copier *c, struct copier_load load);
+
 /* ---- state ---- */
 /* Highest H that an open window waits for; false: none waits. */
 bool copier_waits_for(const struct copier *c, lsn_t *high);
@@ -171,6 +227,7 @@ bool copier_all_live(const struct copier *c); /* of the tables set */
 bool copier_is_gated(const struct copier *c, const char **gate);
 
 struct copier_progress {
+	uint64_t run_id;
 	uint64_t rows_read; /* by the open or last run in pages that have closed, earlier sessions included */
 	enum run_state state;
 };
