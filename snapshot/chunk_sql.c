@@ -47,10 +47,14 @@ static const struct column *key_column(const struct schema *s, size_t i)
 	return &s->columns[s->key_columns[i]];
 }
 
-static void put_cast(struct buf *out, const struct column *c)
+static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
 {
+	const struct column *c = key_column(from->schema, i);
+
 	put(out, "::");
-	if (c->type_oid == BPCHAR_OID)
+	if (from->operands)
+		put(out, from->operands[i].cast);
+	else if (c->type_oid == BPCHAR_OID)
 		put(out, "bpchar");
 	else if (c->type_oid == BIT_OID)
 		put(out, "\"bit\"");
@@ -82,14 +86,38 @@ static void put_key_operand(struct buf *out, const struct schema *s)
 	put(out, s->nkeys > 1 ? ")" : "");
 }
 
-static void put_key_params(struct buf *out, const struct schema *s)
+static void put_param(struct buf *out, const struct chunk_source *from, size_t i)
 {
-	put(out, s->nkeys > 1 ? "(" : "");
-	for (size_t i = 0; i < s->nkeys; i++) {
-		put_number(out, i ? ", $" : "$", i + 1);
-		put_cast(out, key_column(s, i));
+	put_number(out, "$", i + 1);
+	put_cast(out, from, i);
+}
+
+static void put_key_params(struct buf *out, const struct chunk_source *from)
+{
+	size_t n = from->schema->nkeys;
+
+	put(out, n > 1 ? "(" : "");
+	for (size_t i = 0; i < n; i++) {
+		put(out, i ? ", " : "");
+		put_param(out, from, i);
 	}
-	put(out, s->nkeys > 1 ? ")" : "");
+	put(out, n > 1 ? ")" : "");
+}
+
+/* A row comparison has one operator for all columns, and looks it up in one schema. */
+static bool has_own_operators(const struct chunk_source *from)
+{
+	for (size_t i = 0; from->operands && i < from->schema->nkeys; i++)
+		if (from->operands[i].gt || from->operands[i].eq) return true;
+	return false;
+}
+
+/* " > " or " OPERATOR(...) " */
+static void put_operator(struct buf *out, const char *own, const char *plain)
+{
+	put(out, " ");
+	put(out, own ? own : plain);
+	put(out, " ");
 }
 
 static void put_filter(struct buf *out, const char *before, const char *filter_sql)
@@ -117,47 +145,120 @@ const char *chunk_sql_lock(struct arena *a, const char *from_sql)
 	return finish(a, &t);
 }
 
-const char *chunk_sql_page(struct arena *a, const struct schema *s, const char *from_sql,
-						   const char *filter_sql, bool first)
+/* ---- pages ---- */
+
+static void put_order(struct buf *out, const struct schema *s, size_t limit_param)
 {
+	put(out, " ORDER BY ");
+	put_key_columns(out, s);
+	put_number(out, " LIMIT $", limit_param);
+	put(out, "::bigint");
+}
+
+/* Rows of the same first n key columns and a greater next one. */
+static void put_branch(struct buf *out, const struct chunk_source *from, size_t n)
+{
+	const struct schema *s = from->schema;
+
+	put(out, "(SELECT ");
+	put_all_columns(out, s);
+	put_from(out, from->from_sql);
+	for (size_t i = 0; i <= n; i++) {
+		const struct operand *o = &from->operands[i];
+
+		put(out, i ? " AND " : " WHERE ");
+		chunk_sql_identifier(out, key_column(s, i)->name);
+		put_operator(out, i < n ? o->eq : o->gt, i < n ? "=" : ">");
+		put_param(out, from, i);
+	}
+	put_filter(out, " AND ", from->filter_sql);
+	put_order(out, s, s->nkeys + 1u);
+	put(out, ")");
+}
+
+/* A branch for each length of what the row has in common with the cursor: each is an index condition. */
+static void put_branches(struct buf *out, const struct chunk_source *from)
+{
+	put(out, " FROM (");
+	for (size_t n = from->schema->nkeys; n-- > 0;) {
+		put_branch(out, from, n);
+		put(out, n ? " UNION ALL " : "");
+	}
+	put(out, ") AS branches");
+}
+
+const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, bool first)
+{
+	const struct schema *s = from->schema;
 	struct buf t = {0};
 
 	put(&t, "SELECT ");
 	put_all_columns(&t, s);
-	put_from(&t, from_sql);
-	if (!first) {
-		put(&t, " WHERE ");
-		put_key_operand(&t, s);
-		put(&t, " > ");
-		put_key_params(&t, s);
+	if (!first && has_own_operators(from)) {
+		put_branches(&t, from);
+	} else {
+		put_from(&t, from->from_sql);
+		if (!first) {
+			put(&t, " WHERE ");
+			put_key_operand(&t, s);
+			put(&t, " > ");
+			put_key_params(&t, from);
+		}
+		put_filter(&t, first ? " WHERE " : " AND ", from->filter_sql);
 	}
-	put_filter(&t, first ? " WHERE " : " AND ", filter_sql);
-	put(&t, " ORDER BY ");
-	put_key_columns(&t, s);
-	put_number(&t, " LIMIT $", first ? 1 : s->nkeys + 1u);
-	put(&t, "::bigint");
+	put_order(&t, s, first ? 1 : s->nkeys + 1u);
 	return finish(a, &t);
 }
 
+/* ---- keys ---- */
+
 /* SELECT u.c1::type1, ... FROM unnest($1::text[], ...) AS u(c1, ...) */
-static void put_key_list(struct buf *out, const struct schema *s)
+static void put_key_list(struct buf *out, const struct chunk_source *from, bool named)
 {
-	for (size_t i = 0; i < s->nkeys; i++) {
+	size_t nkeys = from->schema->nkeys;
+
+	for (size_t i = 0; i < nkeys; i++) {
 		put_number(out, i ? ", u.c" : "SELECT u.c", i + 1);
-		put_cast(out, key_column(s, i));
+		put_cast(out, from, i);
+		if (named) put_number(out, " AS c", i + 1);
 	}
-	for (size_t i = 0; i < s->nkeys; i++) {
+	for (size_t i = 0; i < nkeys; i++) {
 		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
 		put(out, "::text[]");
 	}
-	for (size_t i = 0; i < s->nkeys; i++)
+	for (size_t i = 0; i < nkeys; i++)
 		put_number(out, i ? ", c" : ") AS u(c", i + 1);
 	put(out, ")");
 }
 
-const char *chunk_sql_keys(struct arena *a, const struct schema *s, const char *from_sql,
-						   const char *filter_sql, bool whole)
+/* What IN would say, with operators of the columns' own. */
+static void put_exists(struct buf *out, const struct chunk_source *from)
 {
+	const struct schema *s = from->schema;
+
+	put(out, "EXISTS (SELECT FROM (");
+	put_key_list(out, from, true);
+	put(out, ") AS w WHERE ");
+	for (size_t i = 0; i < s->nkeys; i++) {
+		put(out, i ? " AND " : "");
+		chunk_sql_identifier(out, key_column(s, i)->name);
+		put_operator(out, from->operands[i].eq, "=");
+		put_number(out, "w.c", i + 1);
+	}
+	put(out, ")");
+}
+
+static void put_in(struct buf *out, const struct chunk_source *from)
+{
+	put_key_operand(out, from->schema);
+	put(out, " IN (");
+	put_key_list(out, from, false);
+	put(out, ")");
+}
+
+const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, bool whole)
+{
+	const struct schema *s = from->schema;
 	struct buf t = {0};
 
 	put(&t, "SELECT ");
@@ -165,13 +266,13 @@ const char *chunk_sql_keys(struct arena *a, const struct schema *s, const char *
 		put_all_columns(&t, s);
 	else
 		put_key_columns(&t, s);
-	put_from(&t, from_sql);
+	put_from(&t, from->from_sql);
 	put(&t, " WHERE ");
-	put_key_operand(&t, s);
-	put(&t, " IN (");
-	put_key_list(&t, s);
-	put(&t, ")");
-	put_filter(&t, " AND ", filter_sql);
+	if (has_own_operators(from))
+		put_exists(&t, from);
+	else
+		put_in(&t, from);
+	put_filter(&t, " AND ", from->filter_sql);
 	return finish(a, &t);
 }
 

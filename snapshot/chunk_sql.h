@@ -11,22 +11,33 @@
  * would be a filter. The list is a subquery and not `= ANY`, which takes one
  * column only; the server makes its values distinct and probes the index with each.
  *
+ * Where a key column's operators are not in pg_catalog (operand.h) a row
+ * comparison cannot name them. Then a page is a UNION ALL, in the order of the
+ * key, of the rows with (k1 = $1 AND k2 > $2) and those with (k1 > $1), each an
+ * index condition with a limit of its own; and the list of keys an EXISTS.
+ *
  * Pure. Results live in the given arena. Any thread.
  */
 #ifndef SNAPSHOT_CHUNK_SQL_H
 #define SNAPSHOT_CHUNK_SQL_H
 
+#include "snapshot/operand.h"
 #include "state/schema.h"
 
-/* from_sql and filter_sql as in struct copier_table. */
+/* A table, as in struct copier_table. */
+struct chunk_source {
+	const struct schema *schema;
+	const struct operand *operands; /* or NULL */
+	const char *from_sql;
+	const char *filter_sql; /* or NULL */
+};
+
 const char *chunk_sql_lock(struct arena *a, const char *from_sql);
 /* Parameters: the key columns' texts unless `first`, then the limit. */
-const char *chunk_sql_page(struct arena *a, const struct schema *s, const char *from_sql,
-						   const char *filter_sql, bool first);
+const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, bool first);
 /* Parameters: one array literal for each key column. whole: all columns, else those of the key in key order.
  */
-const char *chunk_sql_keys(struct arena *a, const struct schema *s, const char *from_sql,
-						   const char *filter_sql, bool whole);
+const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, bool whole);
 
 /* "name", with quotes inside doubled. */
 void chunk_sql_identifier(struct buf *out, const char *name);

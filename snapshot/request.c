@@ -58,9 +58,15 @@ static void set_page_params(struct request *r, const struct slice *after, size_t
 	r->pub.nparams = (int)n + 1;
 }
 
+static struct chunk_source source_of(const struct table *t)
+{
+	return (struct chunk_source){t->schema, t->operands, t->from_sql, t->filter_sql};
+}
+
 struct request *request_page(struct table *t)
 {
 	const struct schema *s = t->schema;
+	struct chunk_source from = source_of(t);
 	struct request *r = create(CHUNK_PAGE, t, t->run->id);
 	struct slice after[KEY_COLUMNS_MAX];
 	bool first = !run_cursor_texts(t->run, after, s->nkeys);
@@ -69,7 +75,7 @@ struct request *request_page(struct table *t)
 	r->pub.ncolumns = s->ncolumns;
 	r->cells = arena_alloc(&r->arena, s->ncolumns * sizeof *r->cells);
 	buf_put(&r->cursor, t->run->received.p, first ? 0 : t->run->received.n);
-	set_text(r, first ? "first" : "page", chunk_sql_page(&r->arena, s, t->from_sql, t->filter_sql, first));
+	set_text(r, first ? "first" : "page", chunk_sql_page(&r->arena, &from, first));
 	set_page_params(r, after, first ? 0 : s->nkeys);
 	return r;
 }
@@ -77,13 +83,14 @@ struct request *request_page(struct table *t)
 struct request *request_keys(struct table *t, enum chunk_kind kind, uint64_t run_id, struct keylist *keys)
 {
 	const struct schema *s = t->schema;
+	struct chunk_source from = source_of(t);
 	struct request *r = create(kind, t, run_id);
 	bool whole = kind == CHUNK_KEYED;
 
 	r->keys = keys;
 	r->pub.ncolumns = whole ? s->ncolumns : s->nkeys;
 	r->cells = arena_alloc(&r->arena, s->ncolumns * sizeof *r->cells);
-	set_text(r, whole ? "keyed" : "exists", chunk_sql_keys(&r->arena, s, t->from_sql, t->filter_sql, whole));
+	set_text(r, whole ? "keyed" : "exists", chunk_sql_keys(&r->arena, &from, whole));
 	r->pub.params = keylist_params(keys, s->nkeys, &r->arena);
 	r->pub.nparams = s->nkeys;
 	return r;

@@ -33,6 +33,7 @@ void table_destroy(struct table *t)
 	schema_free(t->schema);
 	free(t->from_sql);
 	free(t->filter_sql);
+	free(t->operands);
 	free(t);
 }
 
@@ -61,7 +62,8 @@ static enum table_change compare(const struct table *t, const struct copier_tabl
 {
 	if (t->schema && !same_key(t->schema, d->schema)) return TABLE_OTHER_KEY;
 	if (!t->schema || t->schema->version != d->schema->version || !same_text(t->from_sql, d->from_sql) ||
-		!same_text(t->filter_sql, d->filter_sql))
+		!same_text(t->filter_sql, d->filter_sql) ||
+		!operands_same(t->operands, d->operands, d->schema->nkeys))
 		return TABLE_OTHER_TEXT;
 	return TABLE_SAME;
 }
@@ -76,9 +78,11 @@ enum table_change table_describe(struct table *t, const struct copier_table *d, 
 	schema_free(t->schema);
 	free(t->from_sql);
 	free(t->filter_sql);
+	free(t->operands);
 	t->schema = schema_copy(d->schema);
 	t->from_sql = copy_text(d->from_sql);
 	t->filter_sql = copy_text(d->filter_sql);
+	t->operands = operands_copy(d->operands, d->schema->nkeys);
 	t->text_id = text_id;
 	return change;
 }

@@ -6,6 +6,7 @@
 #define SNAPSHOT_TABLE_H
 
 #include "snapshot/copier.h"
+#include "snapshot/operand.h"
 #include "snapshot/pace.h"
 #include "snapshot/run.h"
 
@@ -21,7 +22,8 @@ struct table {
 	uint32_t id;
 	struct schema *schema; /* NULL until table_describe() */
 	char *from_sql, *filter_sql;
-	uint64_t text_id; /* changes with whatever the SQL is made from */
+	struct operand *operands; /* parallel to the key columns, or NULL */
+	uint64_t text_id;         /* changes with whatever the SQL is made from */
 	bool copied;
 	struct run *run; /* the open or the last one; NULL = none yet */
 	struct doubt doubt;

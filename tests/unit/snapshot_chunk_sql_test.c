@@ -2,6 +2,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -24,6 +26,13 @@ static uint8_t kinds[] = {KEY_TEXT, KEY_TEXT};
 		.columns = columns, .key_columns = (key), .key_kinds = kinds                                         \
 	}
 
+#define FROM "ONLY \"public\".\"t\""
+#define SOURCE(key, filter)                                                                                  \
+	&(struct chunk_source)                                                                                   \
+	{                                                                                                        \
+		.schema = SCHEMA(key), .from_sql = FROM, .filter_sql = (filter)                                      \
+	}
+
 static int setup(void **state)
 {
 	static struct arena arena;
@@ -39,8 +48,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define ALL  "\"note\", \"id\", \"Odd \"\"name\"\"\", \"code\", \"bits\""
-#define FROM "ONLY \"public\".\"t\""
+#define ALL "\"note\", \"id\", \"Odd \"\"name\"\"\", \"code\", \"bits\""
 
 static void a_chunk_locks_its_table(void **state)
 {
@@ -49,12 +57,12 @@ static void a_chunk_locks_its_table(void **state)
 
 static void a_page_goes_on_behind_a_key(void **state)
 {
-	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, NULL, true),
+	assert_string_equal(chunk_sql_page(*state, SOURCE(id_key, NULL), true),
 						"SELECT " ALL " FROM " FROM " ORDER BY \"id\" LIMIT $1::bigint");
-	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, NULL, false),
+	assert_string_equal(chunk_sql_page(*state, SOURCE(id_key, NULL), false),
 						"SELECT " ALL " FROM " FROM
 						" WHERE \"id\" > $1::integer ORDER BY \"id\" LIMIT $2::bigint");
-	assert_string_equal(chunk_sql_page(*state, SCHEMA(pair_key), FROM, NULL, false),
+	assert_string_equal(chunk_sql_page(*state, SOURCE(pair_key, NULL), false),
 						"SELECT " ALL " FROM " FROM
 						" WHERE (\"Odd \"\"name\"\"\", \"id\") > ($1::\"S\".\"Mood\", $2::integer)"
 						" ORDER BY \"Odd \"\"name\"\"\", \"id\" LIMIT $3::bigint");
@@ -62,15 +70,15 @@ static void a_page_goes_on_behind_a_key(void **state)
 
 static void the_filter_is_one_condition(void **state)
 {
-	assert_string_equal(chunk_sql_page(*state, SCHEMA(id_key), FROM, "id > 5 OR id < 2", true),
+	assert_string_equal(chunk_sql_page(*state, SOURCE(id_key, "id > 5 OR id < 2"), true),
 						"SELECT " ALL " FROM " FROM
 						" WHERE (id > 5 OR id < 2) ORDER BY \"id\" LIMIT $1::bigint");
 	assert_string_equal(
-		chunk_sql_page(*state, SCHEMA(id_key), FROM, "id > 5 OR id < 2", false),
+		chunk_sql_page(*state, SOURCE(id_key, "id > 5 OR id < 2"), false),
 		"SELECT " ALL " FROM " FROM
 		" WHERE \"id\" > $1::integer AND (id > 5 OR id < 2) ORDER BY \"id\" LIMIT $2::bigint");
 	assert_string_equal(
-		chunk_sql_keys(*state, SCHEMA(id_key), FROM, "true", false),
+		chunk_sql_keys(*state, SOURCE(id_key, "true"), false),
 		"SELECT \"id\" FROM " FROM
 		" WHERE \"id\" IN (SELECT u.c1::integer FROM unnest($1::text[]) AS u(c1)) AND (true)");
 }
@@ -78,7 +86,7 @@ static void the_filter_is_one_condition(void **state)
 static void keys_are_a_list_of_rows(void **state)
 {
 	assert_string_equal(
-		chunk_sql_keys(*state, SCHEMA(pair_key), FROM, NULL, true),
+		chunk_sql_keys(*state, SOURCE(pair_key, NULL), true),
 		"SELECT " ALL " FROM " FROM " WHERE (\"Odd \"\"name\"\"\", \"id\") IN"
 		" (SELECT u.c1::\"S\".\"Mood\", u.c2::integer FROM unnest($1::text[], $2::text[]) AS u(c1, c2))");
 }
@@ -86,9 +94,65 @@ static void keys_are_a_list_of_rows(void **state)
 /* `character` and `bit` mean a length of 1: the cursor would be cut and the same page come for ever. */
 static void no_cast_cuts_a_key(void **state)
 {
-	assert_string_equal(chunk_sql_page(*state, SCHEMA(code_key), FROM, NULL, false),
+	assert_string_equal(chunk_sql_page(*state, SOURCE(code_key, NULL), false),
 						"SELECT " ALL " FROM " FROM " WHERE (\"code\", \"bits\") > ($1::bpchar, $2::\"bit\")"
 						" ORDER BY \"code\", \"bits\" LIMIT $3::bigint");
+}
+
+static const struct operand one_own[] = {{"public.citext", "OPERATOR(public.>)", "OPERATOR(public.=)"},
+										 {"integer", NULL, NULL}};
+
+#define OWN(key, filter)                                                                                     \
+	&(struct chunk_source)                                                                                   \
+	{                                                                                                        \
+		.schema = SCHEMA(key), .operands = one_own, .from_sql = FROM, .filter_sql = (filter)                 \
+	}
+
+#define BRANCH "(SELECT " ALL " FROM " FROM " WHERE "
+#define ODD    "\"Odd \"\"name\"\"\""
+#define ORDER  " ORDER BY " ODD ", \"id\" LIMIT $3::bigint"
+
+/* citext's `>` is not in pg_catalog, and with an empty search_path `>` would compare citext as text. */
+static void operators_elsewhere_are_named(void **state)
+{
+	assert_string_equal(chunk_sql_page(*state, OWN(pair_key, "f"), false),
+						"SELECT " ALL " FROM (" BRANCH ODD " OPERATOR(public.=) $1::public.citext"
+						" AND \"id\" > $2::integer AND (f)" ORDER ") UNION ALL " BRANCH ODD
+						" OPERATOR(public.>) $1::public.citext AND (f)" ORDER ")) AS branches" ORDER);
+	assert_string_equal(chunk_sql_page(*state, OWN(pair_key, NULL), true),
+						"SELECT " ALL " FROM " FROM " ORDER BY " ODD ", \"id\" LIMIT $1::bigint");
+	assert_string_equal(chunk_sql_keys(*state, OWN(pair_key, "f"), false),
+						"SELECT " ODD ", \"id\" FROM " FROM " WHERE EXISTS (SELECT FROM"
+						" (SELECT u.c1::public.citext AS c1, u.c2::integer AS c2 FROM"
+						" unnest($1::text[], $2::text[]) AS u(c1, c2)) AS w WHERE " ODD
+						" OPERATOR(public.=) w.c1 AND \"id\" = w.c2) AND (f)");
+}
+
+static const struct operand of_domain[] = {{"text", NULL, NULL}};
+
+static void operands_say_what_to_cast_to(void **state)
+{
+	const struct chunk_source from = {SCHEMA(id_key), of_domain, FROM, NULL};
+
+	assert_string_equal(chunk_sql_page(*state, &from, false),
+						"SELECT " ALL " FROM " FROM
+						" WHERE \"id\" > $1::text ORDER BY \"id\" LIMIT $2::bigint");
+}
+
+static void copies_of_operands_are_the_same(void **state)
+{
+	struct operand *copy = operands_copy(one_own, 2), other[2];
+
+	(void)state;
+	assert_true(operands_same(copy, one_own, 2) && copy[0].gt != one_own[0].gt);
+	memcpy(other, copy, sizeof other);
+	other[1].eq = "=";
+	assert_false(operands_same(copy, other, 2));
+	other[1] = (struct operand){"bigint", NULL, NULL};
+	assert_false(operands_same(copy, other, 2));
+	assert_false(operands_same(copy, NULL, 2));
+	assert_true(operands_same(NULL, operands_copy(NULL, 2), 2));
+	free(copy);
 }
 
 static void array_elements_are_quoted(void **state)
@@ -106,9 +170,11 @@ static void array_elements_are_quoted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_chunk_locks_its_table),     cmocka_unit_test(a_page_goes_on_behind_a_key),
-		cmocka_unit_test(the_filter_is_one_condition), cmocka_unit_test(keys_are_a_list_of_rows),
-		cmocka_unit_test(no_cast_cuts_a_key),          cmocka_unit_test(array_elements_are_quoted),
+		cmocka_unit_test(a_chunk_locks_its_table),      cmocka_unit_test(a_page_goes_on_behind_a_key),
+		cmocka_unit_test(the_filter_is_one_condition),  cmocka_unit_test(keys_are_a_list_of_rows),
+		cmocka_unit_test(no_cast_cuts_a_key),           cmocka_unit_test(operators_elsewhere_are_named),
+		cmocka_unit_test(operands_say_what_to_cast_to), cmocka_unit_test(copies_of_operands_are_the_same),
+		cmocka_unit_test(array_elements_are_quoted),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

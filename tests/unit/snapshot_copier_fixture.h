@@ -110,7 +110,8 @@ static void set_table(struct fixture *f, uint32_t table_id, uint32_t version, ui
 {
 	struct schema s = schema_of(table_id, version, key);
 
-	copier_set_table(f->c, &(struct copier_table){&s, "ONLY \"public\".\"t\"", filter, false});
+	copier_set_table(f->c, &(struct copier_table){
+							   .schema = &s, .from_sql = "ONLY \"public\".\"t\"", .filter_sql = filter});
 }
 
 static inline uint64_t start_run(struct fixture *f, uint32_t table_id, bool sweep, const char *gate)

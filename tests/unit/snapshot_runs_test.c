@@ -385,7 +385,8 @@ static const struct op *doubt_begins(struct fixture *f, uint16_t *key)
 {
 	struct schema s = schema_of(1, 1, key);
 
-	copier_set_table(f->c, &(struct copier_table){&s, "\"public\".\"t\"", NULL, true});
+	copier_set_table(f->c,
+					 &(struct copier_table){.schema = &s, .from_sql = "\"public\".\"t\"", .copied = true});
 	assert_true(copier_table_is_live(f->c, 1));
 	doubt_is(f, 1, 3);
 	assert_false(copier_table_is_live(f->c, 1));
@@ -786,7 +787,7 @@ static void the_caller_says_whether_a_table_is_copied(void **state)
 {
 	struct fixture *f = *state;
 	struct schema s = schema_of(1, 1, key_is_id);
-	struct copier_table t = {&s, "\"t\"", NULL, true};
+	struct copier_table t = {.schema = &s, .from_sql = "\"t\"", .copied = true};
 
 	copier_set_table(f->c, &t);
 	assert_true(copier_table_is_live(f->c, 1));
