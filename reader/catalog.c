@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/operands.h"
 #include "reader/shape.h"
 
 static char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -220,7 +221,7 @@ static bool read_shape(struct pgconn *c, const char *publication, struct source_
 	if (PQntuples(key) == 1 && get_bool(key, 0, 1))
 		t->schema = build_schema(cols, &map, attnums, parse_attnums(PQgetvalue(key, 0, 0), attnums));
 	if (t->schema == NULL) t->refusal = refuse_key(t, identity);
-	good = true;
+	good = t->schema == NULL || operands_read(c, t->oid, t->schema, &t->operands, err);
 out:
 	PQclear(cols);
 	PQclear(key);
@@ -299,6 +300,7 @@ void source_tables_free(struct source_tables *t)
 		free(x->display);
 		free(x->from_sql);
 		free(x->filter_sql);
+		free(x->operands);
 		free(x->shape);
 		free(x->refusal);
 		schema_free(x->schema);

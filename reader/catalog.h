@@ -9,19 +9,21 @@
 
 #include "reader/names.h"
 #include "reader/pgconn.h"
+#include "snapshot/operand.h"
 #include "state/pos.h"
 #include "state/schema.h"
 
 struct source_table {
 	uint32_t oid;
 	char *schema_name, *table_name;
-	char *display;         /* schema.table, quoted where SQL needs it */
-	char *from_sql;        /* ONLY "schema"."table" */
-	struct schema *schema; /* table_id and version 0; NULL when refused */
-	char *filter_sql;      /* publication row filter, or NULL */
-	char *shape;           /* shape.h; NULL until catalog_read_shapes() */
-	char *refusal;         /* why it cannot be replicated and the SQL that changes that; NULL = it can */
-	int64_t rows_estimate; /* planner's idea; -1 = never analysed */
+	char *display;            /* schema.table, quoted where SQL needs it */
+	char *from_sql;           /* ONLY "schema"."table" */
+	struct schema *schema;    /* table_id and version 0; NULL when refused */
+	char *filter_sql;         /* publication row filter, or NULL */
+	struct operand *operands; /* of the key columns, or NULL */
+	char *shape;              /* shape.h; NULL until catalog_read_shapes() */
+	char *refusal;            /* why it cannot be replicated and the SQL that changes that; NULL = it can */
+	int64_t rows_estimate;    /* planner's idea; -1 = never analysed */
 };
 
 struct source_tables {

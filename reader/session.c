@@ -266,6 +266,7 @@ static void reset_copier_table(struct session *s, uint32_t table_id, bool copied
 		copier_set_table(s->copier, &(struct copier_table){.schema = changes_schema(s->changes, table_id),
 														   .from_sql = s->watched[i].source->from_sql,
 														   .filter_sql = s->watched[i].source->filter_sql,
+														   .operands = s->watched[i].source->operands,
 														   .copied = copied});
 		s->watched[i].live = false;
 		s->all_live = false;
