@@ -32,18 +32,17 @@ enum op_kind {
 	OP_SCHEMA,   /* table_id; body = encoded schema: becomes the table's current version */
 	OP_RUN, /* body = encoded run record of a new run: `accepted` is raised to the checkpoint, and the table's
 			   trust position raised to it */
-	OP_RUN_KEYS,    /* run_id; body = keys that the run lists, numbered on from `listed`: for each key a blob
-					   for each key column. Before OP_RUN of the same batch, whose record counts them in `listed`
-					 */
-	OP_RUN_STATE,   /* run_id, state = enum run_state, time_us; body = why, for people (may be empty). A run
-					   that is paused keeps what it was in resumes_as. A finished first run of the whole table
-					   makes it TABLE_COPIED, and the end of the table's last open run clears trust. The
-					   keys of a run that ends are removed */
-	OP_CHUNK,       /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
-					   OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
-					   counters become durable with the rows */
-	OP_CHUNK_ROW,   /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
-					   OP_F_SUPERSEDED */
+	OP_RUN_KEYS,  /* run_id; body = all keys that the run lists, numbered 0, 1, 2 ...: for each key a blob for
+					 each key column. Before OP_RUN of the same batch, whose record counts them in `listed` */
+	OP_RUN_STATE, /* run_id, state = enum run_state, time_us; body = why, for people (may be empty). A run
+					 that is paused keeps what it was in resumes_as. A finished first run of the whole table
+					 makes it TABLE_COPIED, and the end of the table's last open run clears trust. The
+					 keys of a run that ends are removed */
+	OP_CHUNK,     /* run_id (0: none), table_id, pos = (epoch, B, 0), chunk = the rest. The OP_CHUNK_ROW and
+					 OP_CHUNK_GONE that follow belong to it, and stand in the same batch: the cursor and the
+					 counters become durable with the rows */
+	OP_CHUNK_ROW, /* key, body = encoded row, stamped by the applier with the chunk's pos; skipped if
+					 OP_F_SUPERSEDED */
 	OP_CHUNK_GONE,  /* key, body = full key when long: the source has no such row as of the chunk. OP_F_COUNT:
 					   only counted as swept */
 	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */

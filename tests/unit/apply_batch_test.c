@@ -150,6 +150,10 @@ static void carries_runs(void **state)
 	assert_int_equal(b->ops[1].u.run.run_id, 5);
 	assert_int_equal(b->ops[1].u.run.time_us, 1234);
 	assert_int_equal(b->ops[1].state, RUN_DONE);
+	assert_int_equal(b->ops[1].body_len, 0);
+	batch_add_run_end(b, 7, 5, RUN_FAILED, 1234, "why");
+	assert_int_equal(b->ops[2].state, RUN_FAILED);
+	assert_true(slice_eq(body_of(&b->ops[2]), slice_of("why")));
 	batch_destroy(b);
 }
 

@@ -157,6 +157,8 @@ static void durable_runs_one_commit_behind(void **state)
 		s = status_of(r);
 		assert_int_equal(s.durable.v, i == 1 ? 1 : (i - 1) * 10 + 1);
 		assert_int_equal(s.durable_epoch, 1);
+		assert_int_equal(s.commits, i);
+		assert_int_equal(s.durable_commits, i - 1);
 	}
 }
 
@@ -170,6 +172,7 @@ static void durable_catches_up_when_idle(void **state)
 	worker_push(r->w, one_row(10, 1));
 	wait_durable(r, 11);
 	assert_int_equal(status_of(r).committed.lsn.v, 11);
+	assert_int_equal(status_of(r).durable_commits, 1);
 	/* Once, and then it is quiet. */
 	wakes = atomic_load(&r->wakes);
 	for (int i = 0; i < 30; i++)

@@ -58,6 +58,17 @@ static const struct run_record run = {
 	.chunks = 16,
 	.started_us = 17,
 	.ended_us = -18,
+	.name = "mine",
+	.error = "why",
+	.resumes_as = RUN_COPYING,
+	.where_sql = "a > 1",
+	.from = {(const uint8_t *)"\1f", 2},
+	.to = {(const uint8_t *)"\1t\0", 3},
+	.listed = 19,
+	.chunk_time_ms = 20,
+	.rows_per_second = 21,
+	.rows_suspect = 22,
+	.rows_refetched = 23,
 };
 
 static const struct checkpoint checkpoint = {1, {2}, {3}, -4, 5};
@@ -234,6 +245,17 @@ static void run_records_round_trip(void **state)
 	assert_int_equal(got.chunks, 16);
 	assert_int_equal(got.started_us, 17);
 	assert_int_equal(got.ended_us, -18);
+	assert_string_equal(got.name, "mine");
+	assert_string_equal(got.error, "why");
+	assert_int_equal(got.resumes_as, RUN_COPYING);
+	assert_string_equal(got.where_sql, "a > 1");
+	assert_true(slice_eq(got.from, run.from));
+	assert_true(slice_eq(got.to, run.to));
+	assert_int_equal(got.listed, 19);
+	assert_int_equal(got.chunk_time_ms, 20);
+	assert_int_equal(got.rows_per_second, 21);
+	assert_int_equal(got.rows_suspect, 22);
+	assert_int_equal(got.rows_refetched, 23);
 	run_record_free(&got);
 }
 
@@ -329,6 +351,22 @@ static void a_paused_run_is_open_a_finished_one_is_not(void **state)
 	}
 }
 
+static void a_run_is_scoped_when_it_is_about_some_rows(void **state)
+{
+	struct run_record r = {.where_sql = "true"};
+
+	(void)state;
+	assert_true(run_record_is_scoped(&r));
+	r = (struct run_record){.where_sql = "", .from = run.from};
+	assert_true(run_record_is_scoped(&r));
+	r = (struct run_record){.to = run.to};
+	assert_true(run_record_is_scoped(&r));
+	r = (struct run_record){.listed = 1};
+	assert_true(run_record_is_scoped(&r));
+	r = (struct run_record){.where_sql = "", .chunk_time_ms = 5};
+	assert_false(run_record_is_scoped(&r));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +377,7 @@ int main(void)
 		cmocka_unit_test(unknown_states_are_refused),
 		cmocka_unit_test(a_table_is_live_when_copied_and_free_of_doubt),
 		cmocka_unit_test(a_paused_run_is_open_a_finished_one_is_not),
+		cmocka_unit_test(a_run_is_scoped_when_it_is_about_some_rows),
 		cmocka_unit_test(damaged_records_are_refused_or_survived),
 	};
 
