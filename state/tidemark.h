@@ -151,6 +151,18 @@ typedef struct {
 	uint64_t lowest_bound, last_high; /* LSNs */
 	uint64_t rows_read, rows_written, rows_same, rows_superseded, rows_newer, rows_filled, rows_swept, chunks;
 	int64_t started_us, ended_us;
+	const char *name;       /* the requester's id for it, or "" */
+	const char *error;      /* why it failed or was stopped, or "" */
+	const char *sweep;      /* "off", "on", "count" */
+	const char *resumes_as; /* of a paused run: the state it goes on in; else "" */
+	/* The scope: the whole table, unless one of these says less. */
+	const char *where_sql; /* SQL condition, or "" */
+	const char *from, *to; /* bounds of the key, both inclusive; NULL = none. A key of several columns is its
+							  values with commas between them, quoted as in CSV */
+	uint64_t listed;       /* keys listed; 0 = it reads pages */
+	uint32_t chunk_time_ms, rows_per_second; /* asked for; 0 = the daemon's own */
+	uint64_t rows_suspect;                   /* entries that the sweep asked the source about */
+	uint64_t rows_refetched;                 /* rows in doubt that were asked for by key while it was open */
 } tidemark_run_info;
 
 int tidemark_run_count(tidemark *tm, size_t *out);

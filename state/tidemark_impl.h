@@ -55,6 +55,11 @@ struct tidemark_cursor {
 	bool to_is_whole;    /* `to` has all key columns */
 };
 
+/* The bounds of a run as words; NULL = none. */
+struct run_bounds {
+	char *from, *to;
+};
+
 struct tidemark {
 	struct store *store;
 	struct store_txn *txn; /* NULL: none is open */
@@ -63,6 +68,7 @@ struct tidemark {
 	size_t ntables;
 	bool tables_loaded;
 	struct run_record *runs;
+	struct run_bounds *bounds; /* parallel to runs */
 	size_t nruns;
 	bool runs_loaded;
 	struct lineage lineage;

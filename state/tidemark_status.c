@@ -3,8 +3,19 @@
 
 #include "state/tidemark_impl.h"
 
+static void bounds_forget(struct tidemark *tm)
+{
+	for (size_t i = 0; tm->bounds && i < tm->nruns; i++) {
+		free(tm->bounds[i].from);
+		free(tm->bounds[i].to);
+	}
+	free(tm->bounds);
+	tm->bounds = NULL;
+}
+
 void status_forget(struct tidemark *tm)
 {
+	bounds_forget(tm);
 	for (size_t i = 0; i < tm->nruns; i++)
 		run_record_free(&tm->runs[i]);
 	free(tm->runs);
@@ -40,6 +51,59 @@ static const char *run_state_name(uint8_t state)
 	}
 }
 
+static const char *sweep_name(uint8_t sweep)
+{
+	switch (sweep) {
+	case SWEEP_OFF: return "off";
+	case SWEEP_ON: return "on";
+	case SWEEP_COUNT: return "count";
+	default: return "unknown";
+	}
+}
+
+static bool needs_quotes(struct slice text)
+{
+	return text.n == 0 || memchr(text.p, ',', text.n) || memchr(text.p, '"', text.n);
+}
+
+static void put_quoted(struct buf *out, struct slice text)
+{
+	buf_put_u8(out, '"');
+	for (size_t i = 0; i < text.n; i++) {
+		if (text.p[i] == '"') buf_put_u8(out, '"');
+		buf_put_u8(out, text.p[i]);
+	}
+	buf_put_u8(out, '"');
+}
+
+/* The texts of a bound as one word; NULL: it has none. */
+static char *bound_word(struct slice texts)
+{
+	struct cur c = cur_of(texts);
+	struct buf out = {0};
+
+	if (texts.n == 0) return NULL;
+	while (!c.bad && !cur_done(&c)) {
+		struct slice text = cur_blob(&c);
+		bool only = out.n == 0 && cur_done(&c);
+
+		if (out.n > 0) buf_put_u8(&out, ',');
+		if (!only && needs_quotes(text))
+			put_quoted(&out, text);
+		else
+			buf_put(&out, text.p, text.n);
+	}
+	buf_put_u8(&out, 0);
+	return (char *)out.p;
+}
+
+static void bounds_load(struct tidemark *tm)
+{
+	tm->bounds = mem_alloc((tm->nruns + 1) * sizeof *tm->bounds);
+	for (size_t i = 0; i < tm->nruns; i++)
+		tm->bounds[i] = (struct run_bounds){bound_word(tm->runs[i].from), bound_word(tm->runs[i].to)};
+}
+
 static int runs_load(struct tidemark *tm)
 {
 	struct err err;
@@ -47,6 +111,7 @@ static int runs_load(struct tidemark *tm)
 	if (tidemark_require_txn(tm) != 0) return TIDEMARK_E_ARGUMENT;
 	if (tm->runs_loaded) return TIDEMARK_OK;
 	if (!store_list_runs(tm->txn, &tm->runs, &tm->nruns, &err)) return tidemark_fail_err(tm, &err);
+	bounds_load(tm);
 	tm->runs_loaded = true;
 	return TIDEMARK_OK;
 }
@@ -90,6 +155,18 @@ int tidemark_run_at(tidemark *tm, size_t i, tidemark_run_info *out)
 		.chunks = r->chunks,
 		.started_us = r->started_us,
 		.ended_us = r->ended_us,
+		.name = r->name,
+		.error = r->error,
+		.sweep = sweep_name(r->sweep),
+		.resumes_as = r->resumes_as ? run_state_name(r->resumes_as) : "",
+		.where_sql = r->where_sql,
+		.from = tm->bounds[i].from,
+		.to = tm->bounds[i].to,
+		.listed = r->listed,
+		.chunk_time_ms = r->chunk_time_ms,
+		.rows_per_second = r->rows_per_second,
+		.rows_suspect = r->rows_suspect,
+		.rows_refetched = r->rows_refetched,
 	};
 	return TIDEMARK_OK;
 }

@@ -994,6 +994,77 @@ static void position_runs_and_lineage_are_shown(void **state)
 	tidemark_close(tm);
 }
 
+/* Texts of a bound as a record has them. */
+static struct slice bound_of(struct buf *out, const char *a, const char *b)
+{
+	buf_put_str(out, a);
+	if (b) buf_put_str(out, b);
+	return (struct slice){out->p, out->n};
+}
+
+static void the_scope_of_a_run_is_shown(void **state)
+{
+	struct place *p = *state;
+	struct store_txn *t;
+	struct store *s = open_writer(p, &t);
+	struct buf from = {0}, to = {0}, lone = {0};
+	struct run_record r = {.id = 1,
+						   .table_id = 4,
+						   .kind = RUN_RESNAPSHOT,
+						   .state = RUN_PAUSED,
+						   .resumes_as = RUN_SWEEPING,
+						   .sweep = SWEEP_COUNT,
+						   .requester = "me",
+						   .gate = "",
+						   .first_snapshot = "",
+						   .last_snapshot = "",
+						   .name = "repair",
+						   .error = "",
+						   .where_sql = "n > 1",
+						   .from = bound_of(&from, "3", "a,\"b\""),
+						   .to = bound_of(&to, "4", ""),
+						   .rows_per_second = 9,
+						   .rows_suspect = 5};
+	struct run_record other = {.id = 2,
+							   .table_id = 4,
+							   .kind = RUN_RESNAPSHOT,
+							   .state = RUN_FAILED,
+							   .requester = "",
+							   .gate = "",
+							   .first_snapshot = "",
+							   .last_snapshot = "",
+							   .error = "no such thing",
+							   .from = bound_of(&lone, "", NULL),
+							   .listed = 7};
+	struct err err;
+	tidemark *tm;
+	tidemark_run_info run;
+
+	CHECK(store_put_run(t, &r, &err));
+	CHECK(store_put_run(t, &other, &err));
+	close_writer(s, t);
+	tm = open_at(p, NULL, NULL);
+	assert_int_equal(tidemark_run_at(tm, 0, &run), 0);
+	assert_string_equal(run.state, "paused");
+	assert_string_equal(run.resumes_as, "sweeping");
+	assert_string_equal(run.sweep, "count");
+	assert_string_equal(run.name, "repair");
+	assert_string_equal(run.where_sql, "n > 1");
+	assert_string_equal(run.from, "3,\"a,\"\"b\"\"\"");
+	assert_string_equal(run.to, "4,\"\"");
+	assert_int_equal(run.rows_per_second, 9);
+	assert_int_equal(run.rows_suspect, 5);
+	assert_int_equal(tidemark_run_at(tm, 1, &run), 0);
+	assert_string_equal(run.error, "no such thing");
+	assert_string_equal(run.from, "");
+	assert_null(run.to);
+	assert_int_equal(run.listed, 7);
+	tidemark_close(tm);
+	buf_finish(&from);
+	buf_finish(&to);
+	buf_finish(&lone);
+}
+
 static void a_new_store_has_no_position(void **state)
 {
 	struct place *p = *state;
@@ -1043,6 +1114,7 @@ int main(void)
 		STORE_TEST(scans_are_exact_for_keys_of_any_length),
 		STORE_TEST(a_long_key_is_compared_in_full),
 		STORE_TEST(position_runs_and_lineage_are_shown),
+		STORE_TEST(the_scope_of_a_run_is_shown),
 		STORE_TEST(a_new_store_has_no_position),
 	};
 
