@@ -181,7 +181,7 @@ bool run_record_decode(struct slice bytes, struct run_record *out, struct err *e
 	*out = (struct run_record){.memory = text};
 	out->id = cur_u64(&c);
 	out->table_id = cur_u32(&c);
-	out->kind = take_enum(&c, RUN_INITIAL, RUN_RESYNC);
+	out->kind = take_enum(&c, RUN_INITIAL, RUN_REQUESTED);
 	out->state = take_enum(&c, RUN_COPYING, RUN_PAUSED);
 	out->sweep = take_enum(&c, SWEEP_OFF, SWEEP_COUNT);
 	out->requester = cur_str_copy(&c, &text);

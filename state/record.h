@@ -57,7 +57,7 @@ enum run_state {
 	RUN_STOPPED = 5,
 	RUN_PAUSED = 6
 };
-enum run_kind { RUN_INITIAL = 1, RUN_RESNAPSHOT = 2, RUN_SCHEMA = 3, RUN_RESYNC = 4 };
+enum run_kind { RUN_INITIAL = 1, RUN_RESNAPSHOT = 2, RUN_SCHEMA = 3, RUN_RESYNC = 4, RUN_REQUESTED = 5 };
 enum sweep_mode {
 	SWEEP_OFF = 0,
 	SWEEP_ON = 1,   /* after the last chunk: rows that the source does not have become delete markers */

@@ -34,6 +34,7 @@ static const char *kind_name(uint8_t kind)
 	case RUN_RESNAPSHOT: return "resnapshot";
 	case RUN_SCHEMA: return "schema";
 	case RUN_RESYNC: return "resync";
+	case RUN_REQUESTED: return "requested";
 	default: return "unknown";
 	}
 }
