@@ -42,7 +42,7 @@ LIBS.reader := $(B)/reader.a $(LIBS.snapshot)
 EXT.state := -llmdb
 EXT.apply := $(EXT.state)
 EXT.snapshot := $(EXT.state)
-EXT.reader := -lpq -luv -linih $(EXT.state)
+EXT.reader := -lpq -luv -linih -ljansson $(EXT.state)
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*_test.c))
 .PHONY: all setup test check demo unit cli integration asan tsan ubsan sanitized valgrind fmt fmt-check install uninstall clean help
@@ -179,8 +179,7 @@ fuzz-replay: $(FUZZ)
 
 #   make matrix     integration tests on every PostgreSQL; MAJORS="14 18" chooses
 .PHONY: matrix
-matrix:
-	$(Q)tests/setup matrix
+matrix: setup
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/matrix
 
