@@ -38,7 +38,7 @@ static int put_all(MDB_env *env)
 	for (size_t i = 0; i < sizeof names / sizeof *names && rc == 0; i++)
 		rc = mdb_dbi_open(txn, names[i], MDB_CREATE, &dbi);
 	if (rc == 0) rc = put_header(txn, dbi);
-	if (rc == 0) return mdb_txn_commit(txn);
+	if (rc == 0) return store_commit_txn(txn);
 	mdb_txn_abort(txn);
 	return rc;
 }

@@ -37,6 +37,7 @@
 #define META_OPENED     "opened"
 #define META_CHECKPOINT "checkpoint"
 #define META_LINEAGE    "lineage"
+#define META_HISTORY    "history"
 
 /* Each table costs two handles, and 7 ns in every begin. */
 #define STORE_TABLES_MAX  4096
@@ -157,7 +158,7 @@ bool store_create(struct store *s, struct err *err);
 
 /* store_txn.c */
 /* mdb_txn_commit(), with a write cut short told from an error of the disk: ENOSPC or EFBIG. */
-int store_commit_txn(struct store *s, MDB_txn *txn);
+int store_commit_txn(MDB_txn *txn);
 
 /* store_open.c */
 /*

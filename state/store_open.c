@@ -258,7 +258,7 @@ static int put_opened(struct store *s)
 	be64_put(us, (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
 	v = (MDB_val){sizeof us, us};
 	rc = mdb_put(txn, s->meta, &key, &v, 0);
-	if (rc == 0) return store_commit_txn(s, txn);
+	if (rc == 0) return store_commit_txn(txn);
 	mdb_txn_abort(txn);
 	return rc;
 }

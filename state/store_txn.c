@@ -181,28 +181,29 @@ static void end_read(struct store_txn *t)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_at_limit(const struct store *s)
+static bool is_at_limit(MDB_env *env)
 {
 	struct rlimit limit;
 	struct stat st;
 	int fd;
 
 	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-		   mdb_env_get_fd(s->env, &fd) == 0 && fstat(fd, &st) == 0 && (rlim_t)st.st_size >= limit.rlim_cur;
+		   mdb_env_get_fd(env, &fd) == 0 && fstat(fd, &st) == 0 && (rlim_t)st.st_size >= limit.rlim_cur;
 }
 
 /*
  * A write that a full disk cuts short is how it shows itself first. LMDB calls
  * that EIO too, but there was no error then for errno to tell.
  */
-int store_commit_txn(struct store *s, MDB_txn *txn)
+int store_commit_txn(MDB_txn *txn)
 {
+	MDB_env *env = mdb_txn_env(txn);
 	int rc;
 
 	errno = 0;
 	rc = mdb_txn_commit(txn);
 	if (rc != EIO || errno != 0) return rc;
-	return is_at_limit(s) ? EFBIG : ENOSPC;
+	return is_at_limit(env) ? EFBIG : ENOSPC;
 }
 
 /*
@@ -221,7 +222,7 @@ static int commit_with_tables(struct store_txn *t)
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	rc = store_commit_txn(s, t->mdb);
+	rc = store_commit_txn(t->mdb);
 	if (rc == 0) handles_publish(s, t->made, t->nmade);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
@@ -236,7 +237,7 @@ bool store_commit(struct store_txn *t, struct err *err)
 		store_abort(t);
 		return true;
 	}
-	rc = t->nmade > 0 ? commit_with_tables(t) : store_commit_txn(s, t->mdb);
+	rc = t->nmade > 0 ? commit_with_tables(t) : store_commit_txn(t->mdb);
 	txn_free(t);
 	return rc == 0 || commit_failed(s, rc, err);
 }

@@ -234,6 +234,26 @@ static void a_write_cut_short_is_a_full_disk(void **state)
 	store_close(s);
 }
 
+static void a_creation_cut_short_is_a_full_disk(void **state)
+{
+	struct place *p = *state;
+	struct store *s;
+	struct err err = {0};
+	bool opened;
+	unsigned n = 0;
+
+	do {
+		plan_fault(CALL_PAGES, ++n, 0);
+		plan.cut = true;
+		opened = store_open(p->dir, STORE_WRITE, &s, &err);
+		if (!opened && (err.kind != ERR_DISK || !strstr(err.msg, "the disk is full")))
+			fail_msg("write %u: %s", n, err.msg);
+	} while (!opened);
+	assert_true(n > 2);
+	plan_none();
+	store_close(s);
+}
+
 /* A reader that writes into a hole of lock.mdb is killed when the disk is full. */
 static void the_table_of_readers_has_its_space(void **state)
 {
@@ -607,6 +627,7 @@ int main(void)
 		STORE_TEST(a_meta_write_without_space_leaves_the_last_commit),
 		STORE_TEST(a_limit_of_the_files_size_is_named),
 		STORE_TEST(a_write_cut_short_is_a_full_disk),
+		STORE_TEST(a_creation_cut_short_is_a_full_disk),
 		STORE_TEST(the_table_of_readers_has_its_space),
 		STORE_TEST(a_disk_that_is_full_can_be_freed),
 		STORE_TEST(little_address_space_is_enough),
