@@ -26,6 +26,7 @@ void applier_destroy(struct applier *a)
 	applier_abort(a);
 	answers_free(&a->ready);
 	buf_finish(&a->row);
+	buf_finish(&a->walk.at);
 	free(a->new_cells.v);
 	free(a->stored_cells.v);
 	free(a);
@@ -89,6 +90,7 @@ static bool apply_kind(struct applier *a, const struct op *op, struct err *err)
 	case OP_CHUNK_ROW: return apply_chunk_row(a, op, err);
 	case OP_CHUNK_GONE: return apply_chunk_gone(a, op, err);
 	case OP_UNSEEN_DROP: return apply_unseen_drop(a, op, err);
+	case OP_PURGE: return apply_purge(a, op, err);
 	case OP_RUN_KEYS: return apply_run_keys(a, op, err);
 	case OP_LIST_RUN_KEYS: return apply_list_run_keys(a, op, err);
 	case OP_BARRIER: return apply_barrier(a, op);

@@ -8,6 +8,7 @@
  *   merge.c          values that the log left out
  *   chunk_apply.c    rows that a snapshot read
  *   records_apply.c  checkpoint, tables, schemas, runs, lineage
+ *   purge.c          delete markers that nothing needs any more
  *   answers.c        questions
  *
  * Table and run records are changed in memory and written once a commit.
@@ -19,6 +20,7 @@
 
 #include "apply/applier.h"
 #include "apply/guard.h"
+#include "state/history.h"
 
 /* What LMDB copies to change anything on it. */
 #define PAGE_BYTES 4096
@@ -29,7 +31,9 @@ struct table {
 	uint64_t doubt_posted;    /* rec.doubt as last announced */
 	struct schema **versions; /* by number; NULL: not loaded so far */
 	size_t nversions;
-	UT_hash_handle hh; /* by rec.id */
+	int64_t walked_us;          /* when a walk over it for markers ended last; 0: not since the start */
+	struct pos no_marker_below; /* as that walk found it */
+	UT_hash_handle hh;          /* by rec.id */
 };
 
 struct run {
@@ -59,6 +63,13 @@ struct answers {
 	struct answer *head, *tail;
 };
 
+/* Over a table, for delete markers. */
+struct walk {
+	struct table *table; /* NULL: none is under way */
+	struct buf at;       /* key looked at last */
+	struct pos lowest;   /* of the markers left behind, and of those that came since it began */
+};
+
 struct applier {
 	struct store *store;
 	struct store_txn *txn; /* NULL: none open */
@@ -72,6 +83,9 @@ struct applier {
 	struct run *runs;                  /* open runs, hash by id; ended ones until the commit */
 	struct chunk chunk;
 	struct run_record no_run;
+	struct history history;
+	bool history_dirty; /* differs from the store */
+	struct walk walk;
 	struct buf row; /* scratch */
 	struct cells new_cells, stored_cells;
 	struct answers pending, ready; /* of the open transaction; of commits */
@@ -170,6 +184,7 @@ bool apply_run(struct applier *a, const struct op *op, struct err *err);
 bool apply_run_keys(struct applier *a, const struct op *op, struct err *err);
 bool apply_run_state(struct applier *a, const struct op *op, struct err *err);
 bool apply_unseen_drop(struct applier *a, const struct op *op, struct err *err);
+bool apply_purge(struct applier *a, const struct op *op, struct err *err);
 
 bool apply_list(struct applier *a, const struct op *op, struct err *err);
 bool apply_list_run_keys(struct applier *a, const struct op *op, struct err *err);

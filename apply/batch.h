@@ -46,6 +46,8 @@ enum op_kind {
 	OP_CHUNK_GONE,  /* key, body = full key when long: the source has no such row as of the chunk. OP_F_COUNT:
 					   only counted as swept */
 	OP_UNSEEN_DROP, /* lsn = commit LSN of a transaction now known to be visible */
+	OP_PURGE, /* purge = the rest: a step of a walk that removes delete markers which nothing can need any
+				 more. Costs next to nothing when no walk is worth it */
 
 	/* Questions; the answer is available after the next commit. */
 	OP_LIST_DOUBT,    /* table_id, token, limit, key = start after (empty: start) */
@@ -109,6 +111,12 @@ struct op {
 			uint64_t token, run_id;
 			uint32_t limit, scan_limit;
 		} list;
+		struct op_purge {
+			int64_t now_us;       /* our clock */
+			int64_t retention_us; /* received less than this ago: kept. 0: no waiting */
+			uint32_t limit;       /* markers removed at most */
+			uint32_t scan_limit;  /* entries looked at at most */
+		} purge;
 	} u;
 };
 

@@ -169,12 +169,22 @@ static bool load_checkpoint(struct applier *a, struct store_txn *txn, struct err
 	return true;
 }
 
+static bool load_history(struct applier *a, struct store_txn *txn, struct err *err)
+{
+	bool found;
+
+	if (!store_get_history(txn, &a->history, &found, err)) return false;
+	if (!found) a->history = HISTORY_NONE;
+	return true;
+}
+
 bool cache_load(struct applier *a, struct err *err)
 {
 	struct store_txn *txn;
 
 	if (!store_begin_read(a->store, &txn, err)) return false;
-	a->loaded = load_tables(a, txn, err) && load_runs(a, txn, err) && load_checkpoint(a, txn, err);
+	a->loaded = load_tables(a, txn, err) && load_runs(a, txn, err) && load_checkpoint(a, txn, err) &&
+				load_history(a, txn, err);
 	store_abort(txn);
 	if (!a->loaded) cache_drop(a);
 	return a->loaded;
@@ -193,7 +203,8 @@ void cache_drop(struct applier *a)
 		HASH_DEL(a->runs, r);
 		run_destroy(r);
 	}
-	a->last_table = NULL;
+	a->last_table = a->walk.table = NULL;
+	a->history_dirty = false;
 	a->loaded = false;
 }
 
@@ -221,7 +232,14 @@ static bool write_runs(struct applier *a, struct err *err)
 	return true;
 }
 
+static bool write_history(struct applier *a, struct err *err)
+{
+	if (!a->history_dirty) return true;
+	a->history_dirty = false;
+	return store_put_history(a->txn, &a->history, err);
+}
+
 bool cache_write(struct applier *a, struct err *err)
 {
-	return write_tables(a, err) && write_runs(a, err);
+	return write_tables(a, err) && write_runs(a, err) && write_history(a, err);
 }

@@ -27,6 +27,8 @@
 	X(MOVE_KEEPS_OLD, "move-keeps-old", "a key change leaves the old key's row")                             \
 	X(GATE_XMAX, "gate-xmax",                                                                                \
 	  "\"everything so far\" ends at the last xid that has ended, not at the next one")                      \
+	X(PURGE_BLIND, "purge-blind",                                                                            \
+	  "markers are purged although a transaction that is not visible yet is older")                          \
 	X(STANDBY_LIST, "standby-list", "a standby's empty list of running transactions is believed")
 
 enum mutant {

@@ -2,7 +2,7 @@
  * state/store.h - the LMDB environment: its databases, and reads and writes of
  * what they hold inside one transaction.
  *
- *   meta       format, store id, checkpoint, lineage
+ *   meta       format, store id, checkpoint, lineage, history
  *   tables     table id (4)              -> table record
  *   schemas    table id (4) version (4)  -> schema
  *   runs       run id (8)                -> run record
@@ -28,6 +28,7 @@
 #ifndef STATE_STORE_H
 #define STATE_STORE_H
 
+#include "state/history.h"
 #include "state/pos.h"
 #include "state/record.h"
 #include "state/row.h"
@@ -87,6 +88,8 @@ bool store_get_checkpoint(struct store_txn *t, struct checkpoint *out, bool *fou
 bool store_put_checkpoint(struct store_txn *t, const struct checkpoint *c, struct err *err);
 bool store_get_lineage(struct store_txn *t, struct lineage *out, bool *found, struct err *err);
 bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err *err);
+bool store_get_history(struct store_txn *t, struct history *out, bool *found, struct err *err);
+bool store_put_history(struct store_txn *t, const struct history *h, struct err *err);
 
 bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found,
 					 struct err *err);
@@ -116,6 +119,8 @@ bool store_del_run_keys(struct store_txn *t, uint64_t run_id, uint64_t n, struct
 
 bool store_put_unseen(struct store_txn *t, struct unseen_entry e, struct err *err);
 bool store_del_unseen(struct store_txn *t, lsn_t commit_lsn, struct err *err); /* absent is fine */
+/* The lowest commit LSN among them; 0: there are none. */
+bool store_oldest_unseen(struct store_txn *t, lsn_t *out, struct err *err);
 /* free(*out). */
 bool store_list_unseen(struct store_txn *t, struct unseen_entry **out, size_t *n, struct err *err);
 

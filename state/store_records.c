@@ -75,6 +75,23 @@ bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err 
 	return store_buf(t, t->store->meta, slice_of(META_LINEAGE), &b, "lineage", err);
 }
 
+bool store_get_history(struct store_txn *t, struct history *out, bool *found, struct err *err)
+{
+	struct slice v;
+
+	*out = HISTORY_NONE;
+	if (!fetch(t, t->store->meta, slice_of(META_HISTORY), &v, found, "history", err)) return false;
+	return !*found || in_store(t, history_decode(v, out, err), err);
+}
+
+bool store_put_history(struct store_txn *t, const struct history *h, struct err *err)
+{
+	struct buf b = {0};
+
+	history_encode(h, &b);
+	return store_buf(t, t->store->meta, slice_of(META_HISTORY), &b, "history", err);
+}
+
 /* ---- tables, schemas, runs ---- */
 
 struct id_key {
@@ -339,6 +356,24 @@ bool store_del_unseen(struct store_txn *t, lsn_t commit_lsn, struct err *err)
 	int rc = mdb_del(t->mdb, t->store->unseen, &k, NULL);
 
 	return rc == 0 || rc == MDB_NOTFOUND || store_fail(t->store, rc, err, "removing a transaction record");
+}
+
+bool store_oldest_unseen(struct store_txn *t, lsn_t *out, struct err *err)
+{
+	struct unseen_entry e = {{0}, {0}};
+	MDB_cursor *c;
+	MDB_val k, v;
+	bool ok = true;
+	int rc = mdb_cursor_open(t->mdb, t->store->unseen, &c);
+
+	if (rc != 0) return store_fail(t->store, rc, err, "reading the transaction records");
+	rc = mdb_cursor_get(c, &k, &v, MDB_FIRST);
+	if (rc == 0) ok = in_store(t, decode_unseen(slice_of_val(k), slice_of_val(v), &e, err), err);
+	mdb_cursor_close(c);
+	*out = e.commit_lsn;
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return store_fail(t->store, rc, err, "reading the transaction records");
+	return ok;
 }
 
 bool store_list_unseen(struct store_txn *t, struct unseen_entry **out, size_t *n, struct err *err)
