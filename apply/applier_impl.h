@@ -83,7 +83,7 @@ struct applier {
 	struct run *runs;                  /* open runs, hash by id; ended ones until the commit */
 	struct chunk chunk;
 	struct run_record no_run;
-	struct history history;
+	struct purge_history history;
 	bool history_dirty; /* differs from the store */
 	struct walk walk;
 	struct buf row; /* scratch */

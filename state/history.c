@@ -6,7 +6,7 @@
 
 /* ---- encoding ---- */
 
-void history_encode(const struct history *h, struct buf *out)
+void history_encode(const struct purge_history *h, struct buf *out)
 {
 	buf_put_u64(out, h->purged);
 	buf_put_u64(out, (uint64_t)h->retention_us);
@@ -18,7 +18,7 @@ void history_encode(const struct history *h, struct buf *out)
 	}
 }
 
-bool history_decode(struct slice bytes, struct history *out, struct err *err)
+bool history_decode(struct slice bytes, struct purge_history *out, struct err *err)
 {
 	struct cur c = cur_of(bytes);
 
@@ -39,14 +39,14 @@ bool history_decode(struct slice bytes, struct history *out, struct err *err)
 
 /* ---- samples ---- */
 
-static void drop(struct history *h, size_t i)
+static void drop(struct purge_history *h, size_t i)
 {
 	h->n--;
 	memmove(&h->samples[i], &h->samples[i + 1], (h->n - i) * sizeof h->samples[0]);
 }
 
 /* The clock was set back: what was noted in its future would count as young for too long. */
-static bool drop_future(struct history *h, int64_t now_us)
+static bool drop_future(struct purge_history *h, int64_t now_us)
 {
 	size_t n = h->n;
 
@@ -56,14 +56,15 @@ static bool drop_future(struct history *h, int64_t now_us)
 }
 
 /* One that is old enough does. When there is no room, the oldest one, which may be that, stays. */
-static void drop_old(struct history *h, int64_t then_us)
+static void drop_old(struct purge_history *h, int64_t then_us)
 {
 	while (h->n > 1 && h->samples[1].time_us <= then_us)
 		drop(h, 0);
 	if (h->n == HISTORY_MAX) drop(h, 1);
 }
 
-static bool is_due(const struct history *h, int64_t now_us, int64_t retention_us, const struct checkpoint *c)
+static bool is_due(const struct purge_history *h, int64_t now_us, int64_t retention_us,
+				   const struct checkpoint *c)
 {
 	const struct sample *last = h->n > 0 ? &h->samples[h->n - 1] : NULL;
 
@@ -73,7 +74,7 @@ static bool is_due(const struct history *h, int64_t now_us, int64_t retention_us
 		   (last->epoch != c->epoch || last->lsn.v != c->lsn.v);
 }
 
-bool history_note(struct history *h, int64_t now_us, int64_t retention_us, const struct checkpoint *c)
+bool history_note(struct purge_history *h, int64_t now_us, int64_t retention_us, const struct checkpoint *c)
 {
 	bool changed = drop_future(h, now_us) || h->retention_us != retention_us;
 
@@ -98,7 +99,7 @@ static void lower(struct pos *limit, struct pos to, enum purge_bound *bound, enu
 	*bound = because;
 }
 
-static struct pos reached(const struct history *h, int64_t then_us)
+static struct pos reached(const struct purge_history *h, int64_t then_us)
 {
 	for (size_t i = h->n; i > 0; i--)
 		if (h->samples[i - 1].time_us <= then_us)
@@ -106,7 +107,7 @@ static struct pos reached(const struct history *h, int64_t then_us)
 	return POS_NONE;
 }
 
-struct pos purge_limit(const struct history *h, const struct checkpoint *c, lsn_t oldest_unseen,
+struct pos purge_limit(const struct purge_history *h, const struct checkpoint *c, lsn_t oldest_unseen,
 					   int64_t now_us, int64_t retention_us, enum purge_bound *bound)
 {
 	struct pos limit = start_of(c->epoch, c->lsn);

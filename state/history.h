@@ -21,23 +21,23 @@ struct sample {
 	lsn_t lsn; /* of the checkpoint */
 };
 
-struct history {
+struct purge_history {
 	uint64_t purged;      /* markers removed so far */
 	int64_t retention_us; /* as asked for last; -1: never */
 	size_t n;
 	struct sample samples[HISTORY_MAX]; /* oldest first */
 };
 
-#define HISTORY_NONE ((struct history){.retention_us = -1})
+#define HISTORY_NONE ((struct purge_history){.retention_us = -1})
 
-void history_encode(const struct history *h, struct buf *out);
-bool history_decode(struct slice bytes, struct history *out, struct err *err);
+void history_encode(const struct purge_history *h, struct buf *out);
+bool history_decode(struct slice bytes, struct purge_history *out, struct err *err);
 
 /*
  * Takes a sample if the last one is a thirty-second of the retention ago and
  * the stream has moved since. A retention of 0 needs none. True: h has changed.
  */
-bool history_note(struct history *h, int64_t now_us, int64_t retention_us, const struct checkpoint *c);
+bool history_note(struct purge_history *h, int64_t now_us, int64_t retention_us, const struct checkpoint *c);
 
 enum purge_bound {
 	PURGE_TO_CHECKPOINT, /* nothing but that holds markers back */
@@ -46,7 +46,7 @@ enum purge_bound {
 };
 
 /* Markers strictly below the result may go. oldest_unseen: 0 = there is none. */
-struct pos purge_limit(const struct history *h, const struct checkpoint *c, lsn_t oldest_unseen,
+struct pos purge_limit(const struct purge_history *h, const struct checkpoint *c, lsn_t oldest_unseen,
 					   int64_t now_us, int64_t retention_us, enum purge_bound *bound);
 
 #endif

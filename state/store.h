@@ -88,8 +88,8 @@ bool store_get_checkpoint(struct store_txn *t, struct checkpoint *out, bool *fou
 bool store_put_checkpoint(struct store_txn *t, const struct checkpoint *c, struct err *err);
 bool store_get_lineage(struct store_txn *t, struct lineage *out, bool *found, struct err *err);
 bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err *err);
-bool store_get_history(struct store_txn *t, struct history *out, bool *found, struct err *err);
-bool store_put_history(struct store_txn *t, const struct history *h, struct err *err);
+bool store_get_history(struct store_txn *t, struct purge_history *out, bool *found, struct err *err);
+bool store_put_history(struct store_txn *t, const struct purge_history *h, struct err *err);
 
 bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found,
 					 struct err *err);

@@ -75,7 +75,7 @@ bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err 
 	return store_buf(t, t->store->meta, slice_of(META_LINEAGE), &b, "lineage", err);
 }
 
-bool store_get_history(struct store_txn *t, struct history *out, bool *found, struct err *err)
+bool store_get_history(struct store_txn *t, struct purge_history *out, bool *found, struct err *err)
 {
 	struct slice v;
 
@@ -84,7 +84,7 @@ bool store_get_history(struct store_txn *t, struct history *out, bool *found, st
 	return !*found || in_store(t, history_decode(v, out, err), err);
 }
 
-bool store_put_history(struct store_txn *t, const struct history *h, struct err *err)
+bool store_put_history(struct store_txn *t, const struct purge_history *h, struct err *err)
 {
 	struct buf b = {0};
 

@@ -67,10 +67,10 @@ static void restart(struct fixture *f)
 	CHECK(applier_create(f->store, &f->applier, &err));
 }
 
-static struct history history_now(struct fixture *f)
+static struct purge_history history_now(struct fixture *f)
 {
 	struct store_txn *txn;
-	struct history h;
+	struct purge_history h;
 	struct err err;
 	bool found;
 
@@ -200,7 +200,7 @@ static void a_marker_is_kept_for_the_retention(void **state)
 static void the_history_resolves_the_retention_to_a_thirty_second(void **state)
 {
 	struct fixture *f = *state;
-	struct history h;
+	struct purge_history h;
 
 	for (int64_t s = 0; s < 3 * 3600; s += 10) {
 		delete_keys(f, 10 + (uint64_t)s, 1, 1, false);
@@ -226,7 +226,7 @@ static void a_stream_that_stands_still_needs_no_samples(void **state)
 
 static void a_longer_retention_waits_longer(void **state)
 {
-	struct history h = HISTORY_NONE;
+	struct purge_history h = HISTORY_NONE;
 	struct checkpoint c = {.epoch = 1};
 	enum purge_bound bound;
 	int64_t now = START;
