@@ -177,24 +177,24 @@ static void json_lsn(struct json *j, const char *key, uint64_t lsn)
 {
 	char text[LSN_TEXT_SIZE];
 
-	json_string(j, key, lsn ? lsn_text(lsn, text) : NULL);
+	json_add_string(j, key, lsn ? lsn_text(lsn, text) : NULL);
 }
 
 static void json_time(struct json *j, const char *key, int64_t us)
 {
 	char text[HUMAN_SIZE];
 
-	json_string(j, key, us ? human_time(us, text) : NULL);
+	json_add_string(j, key, us ? human_time(us, text) : NULL);
 }
 
 static void json_daemon(const struct overview *v, struct json *j)
 {
 	json_open(j, "daemon", '{');
-	json_string(j, "state", daemon_words[v->daemon]);
+	json_add_string(j, "state", daemon_words[v->daemon]);
 	if (v->daemon_pid)
-		json_uint(j, "pid", (uint64_t)v->daemon_pid);
+		json_add_uint(j, "pid", (uint64_t)v->daemon_pid);
 	else
-		json_null(j, "pid");
+		json_add_null(j, "pid");
 	json_close(j, '}');
 }
 
@@ -204,18 +204,18 @@ static void json_source(const struct overview *v, struct json *j)
 	char system_id[24];
 
 	if (!s->source || !*s->source) {
-		json_null(j, "source");
+		json_add_null(j, "source");
 		return;
 	}
 	/* 64 bits: more than what most JSON readers keep of a number. */
 	snprintf(system_id, sizeof system_id, "%" PRIu64, s->system_id);
 	json_open(j, "source", '{');
-	json_string(j, "address", s->source);
-	json_uint(j, "version", s->source_version);
-	json_string(j, "system_id", system_id);
-	json_uint(j, "timeline", s->timeline);
-	json_string(j, "slot", s->slot);
-	json_string(j, "publication", s->publication);
+	json_add_string(j, "address", s->source);
+	json_add_uint(j, "version", s->source_version);
+	json_add_string(j, "system_id", system_id);
+	json_add_uint(j, "timeline", s->timeline);
+	json_add_string(j, "slot", s->slot);
+	json_add_string(j, "publication", s->publication);
 	json_close(j, '}');
 }
 
@@ -224,14 +224,14 @@ static void json_position(const struct overview *v, struct json *j)
 	const tidemark_position *p = &v->position;
 
 	if (!v->has_position) {
-		json_null(j, "checkpoint");
+		json_add_null(j, "checkpoint");
 		return;
 	}
 	json_open(j, "checkpoint", '{');
 	json_lsn(j, "lsn", p->lsn);
-	json_uint(j, "epoch", p->epoch);
+	json_add_uint(j, "epoch", p->epoch);
 	json_time(j, "written", p->written_us);
-	json_real(j, "written_age_s", (double)(v->now_us - p->written_us) / 1e6, 3);
+	json_add_real(j, "written_age_s", (double)(v->now_us - p->written_us) / 1e6, 3);
 	json_lsn(j, "commit_lsn", p->commit_lsn);
 	json_time(j, "commit_time", p->commit_time_us);
 	json_close(j, '}');
@@ -240,25 +240,25 @@ static void json_position(const struct overview *v, struct json *j)
 static void json_tables(const struct overview *v, struct json *j)
 {
 	json_open(j, "tables", '{');
-	json_uint(j, "count", v->tables);
-	json_uint(j, "live", v->by_state[TIDEMARK_LIVE]);
-	json_uint(j, "copying", v->by_state[TIDEMARK_COPYING]);
-	json_uint(j, "in_doubt", v->by_state[TIDEMARK_DOUBT]);
-	json_uint(j, "left", v->by_state[TIDEMARK_LEFT]);
+	json_add_uint(j, "count", v->tables);
+	json_add_uint(j, "live", v->by_state[TIDEMARK_LIVE]);
+	json_add_uint(j, "copying", v->by_state[TIDEMARK_COPYING]);
+	json_add_uint(j, "in_doubt", v->by_state[TIDEMARK_DOUBT]);
+	json_add_uint(j, "left", v->by_state[TIDEMARK_LEFT]);
 	json_close(j, '}');
-	json_uint(j, "unseen", v->store.unseen);
+	json_add_uint(j, "unseen", v->store.unseen);
 }
 
 static void json_run_counts(const tidemark_run_info *r, struct json *j)
 {
-	json_uint(j, "chunks", r->chunks);
-	json_uint(j, "rows_read", r->rows_read);
-	json_uint(j, "rows_written", r->rows_written);
-	json_uint(j, "rows_same", r->rows_same);
-	json_uint(j, "rows_superseded", r->rows_superseded);
-	json_uint(j, "rows_newer", r->rows_newer);
-	json_uint(j, "rows_filled", r->rows_filled);
-	json_uint(j, "rows_swept", r->rows_swept);
+	json_add_uint(j, "chunks", r->chunks);
+	json_add_uint(j, "rows_read", r->rows_read);
+	json_add_uint(j, "rows_written", r->rows_written);
+	json_add_uint(j, "rows_same", r->rows_same);
+	json_add_uint(j, "rows_superseded", r->rows_superseded);
+	json_add_uint(j, "rows_newer", r->rows_newer);
+	json_add_uint(j, "rows_filled", r->rows_filled);
+	json_add_uint(j, "rows_swept", r->rows_swept);
 }
 
 static void json_run(const struct overview *v, const tidemark_run_info *r, struct json *j)
@@ -266,18 +266,18 @@ static void json_run(const struct overview *v, const tidemark_run_info *r, struc
 	const tidemark_table_info *t = overview_table(v, r->table_id);
 
 	json_open(j, NULL, '{');
-	json_uint(j, "id", r->id);
-	json_uint(j, "table_id", r->table_id);
-	json_string(j, "schema", t ? t->schema_name : NULL);
-	json_string(j, "table", t ? t->table_name : NULL);
-	json_string(j, "kind", r->kind);
-	json_string(j, "state", r->state);
-	json_string(j, "requester", r->requester);
+	json_add_uint(j, "id", r->id);
+	json_add_uint(j, "table_id", r->table_id);
+	json_add_string(j, "schema", t ? t->schema_name : NULL);
+	json_add_string(j, "table", t ? t->table_name : NULL);
+	json_add_string(j, "kind", r->kind);
+	json_add_string(j, "state", r->state);
+	json_add_string(j, "requester", r->requester);
 	json_run_counts(r, j);
 	json_time(j, "started", r->started_us);
 	json_time(j, "ended", r->ended_us);
-	json_string(j, "first_snapshot", r->first_snapshot && *r->first_snapshot ? r->first_snapshot : NULL);
-	json_string(j, "last_snapshot", r->last_snapshot && *r->last_snapshot ? r->last_snapshot : NULL);
+	json_add_string(j, "first_snapshot", r->first_snapshot && *r->first_snapshot ? r->first_snapshot : NULL);
+	json_add_string(j, "last_snapshot", r->last_snapshot && *r->last_snapshot ? r->last_snapshot : NULL);
 	json_lsn(j, "lowest_bound_lsn", r->lowest_bound);
 	json_lsn(j, "last_high_lsn", r->last_high);
 	json_close(j, '}');
@@ -296,18 +296,18 @@ static void json_file(const struct overview *v, struct json *j)
 	const tidemark_store_info *s = &v->store;
 
 	json_open(j, "file", '{');
-	json_uint(j, "bytes", s->file_bytes);
-	json_uint(j, "used_bytes", s->used_bytes);
+	json_add_uint(j, "bytes", s->file_bytes);
+	json_add_uint(j, "used_bytes", s->used_bytes);
 	json_close(j, '}');
 	json_open(j, "readers", '{');
-	json_uint(j, "count", s->readers);
-	json_uint(j, "max", s->readers_max);
+	json_add_uint(j, "count", s->readers);
+	json_add_uint(j, "max", s->readers_max);
 	if (s->oldest_reader_pid) {
-		json_uint(j, "oldest_pid", (uint64_t)s->oldest_reader_pid);
-		json_uint(j, "oldest_behind", s->oldest_reader_lag);
+		json_add_uint(j, "oldest_pid", (uint64_t)s->oldest_reader_pid);
+		json_add_uint(j, "oldest_behind", s->oldest_reader_lag);
 	} else {
-		json_null(j, "oldest_pid");
-		json_null(j, "oldest_behind");
+		json_add_null(j, "oldest_pid");
+		json_add_null(j, "oldest_behind");
 	}
 	json_close(j, '}');
 }
@@ -319,7 +319,7 @@ static void json_warnings(const struct overview *v, struct json *j)
 	json_open(j, "warnings", '[');
 	for (size_t i = 0; overview_warning(v, i, &warning); i++) {
 		buf_put_u8(&warning, '\0');
-		json_string(j, NULL, (const char *)warning.p);
+		json_add_string(j, NULL, (const char *)warning.p);
 		buf_reset(&warning);
 	}
 	json_close(j, ']');
@@ -331,8 +331,8 @@ static void put_json(const struct overview *v, struct buf *out)
 	struct json j = json_to(out);
 
 	json_open(&j, NULL, '{');
-	json_string(&j, "store", v->dir);
-	json_string(&j, "store_id", v->store.store_id);
+	json_add_string(&j, "store", v->dir);
+	json_add_string(&j, "store_id", v->store.store_id);
 	json_daemon(v, &j);
 	json_source(v, &j);
 	json_position(v, &j);

@@ -26,17 +26,17 @@ static void put_json(const tidemark_table_info *t, struct buf *out)
 	char lsn[LSN_TEXT_SIZE];
 
 	json_open(&j, NULL, '{');
-	json_string(&j, "schema", t->schema_name);
-	json_string(&j, "table", t->table_name);
-	json_string(&j, "state", tidemark_state_name(t->state));
-	json_uint(&j, "rows", t->rows);
-	json_uint(&j, "hidden", t->hidden);
-	json_uint(&j, "in_doubt", t->doubt);
-	json_uint(&j, "markers", t->markers);
-	json_string(&j, "last_change_lsn", t->high_lsn ? lsn_format(LSN(t->high_lsn), lsn) : NULL);
-	json_uint(&j, "schema_version", t->schema_version);
-	json_uint(&j, "oid", t->oid);
-	json_uint(&j, "id", t->id);
+	json_add_string(&j, "schema", t->schema_name);
+	json_add_string(&j, "table", t->table_name);
+	json_add_string(&j, "state", tidemark_state_name(t->state));
+	json_add_uint(&j, "rows", t->rows);
+	json_add_uint(&j, "hidden", t->hidden);
+	json_add_uint(&j, "in_doubt", t->doubt);
+	json_add_uint(&j, "markers", t->markers);
+	json_add_string(&j, "last_change_lsn", t->high_lsn ? lsn_format(LSN(t->high_lsn), lsn) : NULL);
+	json_add_uint(&j, "schema_version", t->schema_version);
+	json_add_uint(&j, "oid", t->oid);
+	json_add_uint(&j, "id", t->id);
 	json_close(&j, '}');
 	buf_put_u8(out, '\n');
 }

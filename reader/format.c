@@ -90,11 +90,11 @@ static void put_json_meta(struct buf *out, const struct format_meta *m)
 	char lsn[LSN_TEXT_SIZE];
 
 	json_open(&j, META_KEY, '{');
-	json_string(&j, "lsn", lsn_format(m->lsn, lsn));
-	json_uint(&j, "ordinal", m->ordinal);
-	json_uint(&j, "epoch", m->epoch);
-	json_uint(&j, "version", m->version);
-	json_bool(&j, "doubt", m->doubt);
+	json_add_string(&j, "lsn", lsn_format(m->lsn, lsn));
+	json_add_uint(&j, "ordinal", m->ordinal);
+	json_add_uint(&j, "epoch", m->epoch);
+	json_add_uint(&j, "version", m->version);
+	json_add_bool(&j, "doubt", m->doubt);
 	json_close(&j, '}');
 }
 

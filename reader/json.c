@@ -355,29 +355,29 @@ void json_close(struct json *j, char bracket)
 	j->comma = true;
 }
 
-void json_string(struct json *j, const char *key, const char *text)
+void json_add_string(struct json *j, const char *key, const char *text)
 {
 	if (!text) {
-		json_null(j, key);
+		json_add_null(j, key);
 		return;
 	}
 	put_member(j, key);
 	json_put_string(j->out, slice_of(text));
 }
 
-void json_uint(struct json *j, const char *key, uint64_t v)
+void json_add_uint(struct json *j, const char *key, uint64_t v)
 {
 	put_member(j, key);
 	json_put_uint(j->out, v);
 }
 
-void json_bool(struct json *j, const char *key, bool v)
+void json_add_bool(struct json *j, const char *key, bool v)
 {
 	put_member(j, key);
 	buf_put(j->out, v ? "true" : "false", v ? 4 : 5);
 }
 
-void json_real(struct json *j, const char *key, double v, int decimals)
+void json_add_real(struct json *j, const char *key, double v, int decimals)
 {
 	char digits[400];
 	int n;
@@ -388,7 +388,7 @@ void json_real(struct json *j, const char *key, double v, int decimals)
 	buf_put(j->out, digits, (size_t)n);
 }
 
-void json_null(struct json *j, const char *key)
+void json_add_null(struct json *j, const char *key)
 {
 	put_member(j, key);
 	buf_put(j->out, "null", 4);

@@ -37,9 +37,9 @@ size_t utf8_length(const uint8_t *p, const uint8_t *end);
  *
  *     struct json j = json_to(&out);
  *     json_open(&j, NULL, '{');
- *     json_uint(&j, "rows", 12);
+ *     json_add_uint(&j, "rows", 12);
  *     json_open(&j, "runs", '[');
- *     json_string(&j, NULL, "in an array, elements have no key");
+ *     json_add_string(&j, NULL, "in an array, elements have no key");
  *     json_close(&j, ']');
  *     json_close(&j, '}');
  */
@@ -51,10 +51,10 @@ struct json {
 struct json json_to(struct buf *out);
 void json_open(struct json *j, const char *key, char bracket);
 void json_close(struct json *j, char bracket);
-void json_string(struct json *j, const char *key, const char *text); /* NULL: null */
-void json_uint(struct json *j, const char *key, uint64_t v);
-void json_bool(struct json *j, const char *key, bool v);
-void json_real(struct json *j, const char *key, double v, int decimals); /* finite */
-void json_null(struct json *j, const char *key);
+void json_add_string(struct json *j, const char *key, const char *text); /* NULL: null */
+void json_add_uint(struct json *j, const char *key, uint64_t v);
+void json_add_bool(struct json *j, const char *key, bool v);
+void json_add_real(struct json *j, const char *key, double v, int decimals); /* finite */
+void json_add_null(struct json *j, const char *key);
 
 #endif

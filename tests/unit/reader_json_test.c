@@ -271,19 +271,19 @@ static void test_writer(void **state)
 	json_open(&j, "none", '[');
 	json_close(&j, ']');
 	json_open(&j, "list", '[');
-	json_uint(&j, NULL, 1);
-	json_string(&j, NULL, "a\"b");
+	json_add_uint(&j, NULL, 1);
+	json_add_string(&j, NULL, "a\"b");
 	json_open(&j, NULL, '{');
 	json_close(&j, '}');
 	json_open(&j, NULL, '{');
-	json_null(&j, "n\n");
+	json_add_null(&j, "n\n");
 	json_close(&j, '}');
 	json_close(&j, ']');
-	json_bool(&j, "yes", true);
-	json_bool(&j, "no", false);
-	json_string(&j, "absent", NULL);
-	json_real(&j, "age", 3.25, 3);
-	json_real(&j, "neg", -0.5, 1);
+	json_add_bool(&j, "yes", true);
+	json_add_bool(&j, "no", false);
+	json_add_string(&j, "absent", NULL);
+	json_add_real(&j, "age", 3.25, 3);
+	json_add_real(&j, "neg", -0.5, 1);
 	json_close(&j, '}');
 	check_buf(&b, BYTES("{\"none\":[],\"list\":[1,\"a\\\"b\",{},{\"n\\n\":null}],\"yes\":true,\"no\":false,"
 						"\"absent\":null,\"age\":3.250,\"neg\":-0.5}"));
