@@ -1,5 +1,7 @@
 #include "reader/request.h"
 
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

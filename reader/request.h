@@ -9,10 +9,10 @@
 #ifndef READER_REQUEST_H
 #define READER_REQUEST_H
 
-#include <jansson.h>
-
 #include "state/bytes.h"
 #include "state/record.h"
+
+struct json_t; /* jansson's; its header does not go with reader/json.h */
 
 #define REQUEST_KEYS_MAX     100000
 #define REQUEST_BYTES_MAX    (8 * 1024 * 1024) /* of a request as JSON */
@@ -50,14 +50,14 @@ struct request {
 	size_t ntargets;
 	bool all; /* every open run instead */
 
-	json_t *json;       /* owns most texts */
-	struct arena arena; /* the rest */
+	struct json_t *json; /* owns most texts */
+	struct arena arena;  /* the rest */
 };
 
 /* ERR_CONFIG: not JSON, or not a request; says what is wrong with it. */
 bool request_parse(struct slice text, struct request *out, struct err *err);
 /* The same of a value that is there already. */
-bool request_of_json(json_t *object, struct request *out, struct err *err);
+bool request_of_json(struct json_t *object, struct request *out, struct err *err);
 void request_finish(struct request *r); /* accepts zeroed memory */
 
 /* Copies id, which becomes the name of the runs. */
