@@ -183,6 +183,29 @@ typedef struct {
 
 int tidemark_get_store_info(tidemark *tm, tidemark_store_info *out); /* strings live until tidemark_end() */
 
+/*
+ * Why delete markers are still there. Those of changes below `limit` (epoch, LSN)
+ * go when the next walk over their table comes by; the others are kept because of `held_by`.
+ */
+enum {
+	TIDEMARK_HELD_STREAM = 1, /* nothing but the stream not being further */
+	TIDEMARK_HELD_UNSEEN = 2, /* the transaction at unseen_lsn is not known to be visible at the source yet */
+	TIDEMARK_HELD_RETENTION = 3 /* they were received less than the retention ago */
+};
+
+typedef struct {
+	uint64_t markers;     /* in all tables now */
+	uint64_t purged;      /* removed so far */
+	int64_t retention_us; /* as of the daemon that purged last; -1: none has so far, and nothing goes */
+	uint32_t limit_epoch;
+	uint64_t limit_lsn;
+	int held_by;
+	uint64_t unseen_lsn; /* commit LSN of the oldest transaction not known to be visible; 0: none */
+} tidemark_marker_info;
+
+/* now_us: microseconds since 1970 UTC, for the retention. */
+int tidemark_get_marker_info(tidemark *tm, int64_t now_us, tidemark_marker_info *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -172,6 +172,54 @@ int tidemark_run_at(tidemark *tm, size_t i, tidemark_run_info *out)
 	return TIDEMARK_OK;
 }
 
+/* ---- delete markers ---- */
+
+static int held_by(enum purge_bound bound)
+{
+	switch (bound) {
+	case PURGE_TO_UNSEEN: return TIDEMARK_HELD_UNSEEN;
+	case PURGE_TO_RETENTION: return TIDEMARK_HELD_RETENTION;
+	default: return TIDEMARK_HELD_STREAM;
+	}
+}
+
+/* The limit as the writer would find it now. */
+static bool marker_limit(struct tidemark *tm, int64_t now_us, tidemark_marker_info *out, struct err *err)
+{
+	struct purge_history h;
+	struct checkpoint c;
+	enum purge_bound bound;
+	struct pos limit;
+	lsn_t unseen;
+	bool found;
+
+	if (!store_get_history(tm->txn, &h, &found, err) || !store_get_checkpoint(tm->txn, &c, &found, err) ||
+		!store_oldest_unseen(tm->txn, &unseen, err))
+		return false;
+	limit = purge_limit(&h, &c, unseen, now_us, h.retention_us, &bound);
+	out->purged = h.purged;
+	out->retention_us = h.retention_us;
+	out->limit_epoch = limit.epoch;
+	out->limit_lsn = limit.lsn.v;
+	out->held_by = held_by(bound);
+	out->unseen_lsn = unseen.v;
+	return true;
+}
+
+int tidemark_get_marker_info(tidemark *tm, int64_t now_us, tidemark_marker_info *out)
+{
+	struct err err;
+	size_t n;
+	int rc;
+
+	*out = (tidemark_marker_info){.retention_us = -1};
+	rc = tidemark_table_count(tm, &n);
+	if (rc != 0) return rc;
+	for (size_t i = 0; i < n; i++)
+		out->markers += tm->tables[i]->record.markers;
+	return marker_limit(tm, now_us, out, &err) ? TIDEMARK_OK : tidemark_fail_err(tm, &err);
+}
+
 /* ---- the store ---- */
 
 static void fill_lineage(const struct lineage *l, tidemark_store_info *out)

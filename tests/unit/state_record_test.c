@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "state/history.h"
 #include "state/record.h"
 #include "tests/unit/state_property.h"
 
@@ -72,6 +73,8 @@ static const struct run_record run = {
 };
 
 static const struct checkpoint checkpoint = {1, {2}, {3}, -4, 5};
+
+static const struct purge_history history = {5, 6, 2, {{1, 2, {3}}, {4, 5, {6}}}};
 
 static const struct lineage lineage = {
 	.system_id = UINT64_MAX,
@@ -141,6 +144,17 @@ static bool decode_checkpoint(struct slice bytes)
 	return same_bytes(&b, bytes);
 }
 
+static bool decode_history(struct slice bytes)
+{
+	struct purge_history h;
+	struct err err = {0};
+	struct buf b = {0};
+
+	if (!history_decode(bytes, &h, &err)) return refused(&err);
+	history_encode(&h, &b);
+	return same_bytes(&b, bytes);
+}
+
 static bool decode_lineage(struct slice bytes)
 {
 	struct lineage l;
@@ -180,6 +194,8 @@ static void damaged_records_are_refused_or_survived(void **state)
 	assert_robust(decode_checkpoint, &b);
 	lineage_encode(&lineage, &b);
 	assert_robust(decode_lineage, &b);
+	history_encode(&history, &b);
+	assert_robust(decode_history, &b);
 }
 
 /* ---- fields ---- */
@@ -282,6 +298,30 @@ static void checkpoint_and_lineage_round_trip(void **state)
 	lineage_free(&l);
 }
 
+static void a_history_round_trips(void **state)
+{
+	struct purge_history h = HISTORY_NONE, got;
+	struct buf b = {0};
+	struct err err;
+
+	(void)state;
+	h.purged = 7;
+	h.n = HISTORY_MAX;
+	for (size_t i = 0; i < h.n; i++)
+		h.samples[i] = (struct sample){(int64_t)i - 5, (uint16_t)i, LSN(i + 100)};
+	history_encode(&h, &b);
+	assert_true(history_decode(slice_of_buf(&b), &got, &err));
+	assert_true(got.purged == 7 && got.retention_us == -1 && got.n == h.n);
+	for (size_t i = 0; i < h.n; i++)
+		assert_true(got.samples[i].time_us == h.samples[i].time_us &&
+					got.samples[i].epoch == h.samples[i].epoch && got.samples[i].lsn.v == i + 100);
+	b.p[17] = HISTORY_MAX + 1;
+	assert_false(history_decode(slice_of_buf(&b), &got, &err));
+	assert_int_equal(err.kind, ERR_CORRUPT);
+	assert_int_equal(got.n, 0);
+	buf_finish(&b);
+}
+
 static void strings_with_a_nul_are_refused(void **state)
 {
 	struct table_record got;
@@ -314,7 +354,7 @@ static void unknown_states_are_refused(void **state)
 	assert_false(decode_run(slice_of_buf(&b)));
 	buf_reset(&b);
 	r.state = RUN_DONE;
-	r.kind = RUN_RESYNC + 1;
+	r.kind = RUN_REQUESTED + 1;
 	run_record_encode(&r, &b);
 	assert_false(decode_run(slice_of_buf(&b)));
 	buf_finish(&b);
@@ -373,6 +413,7 @@ int main(void)
 		cmocka_unit_test(table_records_round_trip),
 		cmocka_unit_test(run_records_round_trip),
 		cmocka_unit_test(checkpoint_and_lineage_round_trip),
+		cmocka_unit_test(a_history_round_trips),
 		cmocka_unit_test(strings_with_a_nul_are_refused),
 		cmocka_unit_test(unknown_states_are_refused),
 		cmocka_unit_test(a_table_is_live_when_copied_and_free_of_doubt),

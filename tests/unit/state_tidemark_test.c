@@ -1065,6 +1065,63 @@ static void the_scope_of_a_run_is_shown(void **state)
 	buf_finish(&lone);
 }
 
+/* A store at LSN 0x500 of epoch 2 with three markers, purged by a daemon with a retention of 100. */
+static void put_markers(struct store_txn *t, lsn_t unseen)
+{
+	struct purge_history h = {
+		.purged = 5, .retention_us = 100, .n = 2, .samples = {{1000, 2, LSN(0x300)}, {1050, 2, LSN(0x400)}}};
+	struct checkpoint c = {.epoch = 2, .lsn = LSN(0x500)};
+	struct table_record r = table_of(1, "orders");
+	struct err err;
+
+	r.markers = 3;
+	CHECK(store_put_table(t, &r, &err) && store_put_checkpoint(t, &c, &err));
+	CHECK(store_put_history(t, &h, &err));
+	if (unseen.v != 0) CHECK(store_put_unseen(t, (struct unseen_entry){unseen, XID(7)}, &err));
+}
+
+static void check_markers(struct place *p, int64_t now_us, int held_by, uint64_t limit, uint64_t unseen)
+{
+	tidemark_marker_info info;
+	tidemark *tm = open_at(p, NULL, NULL);
+
+	assert_int_equal(tidemark_get_marker_info(tm, now_us, &info), 0);
+	assert_int_equal(info.markers, 3);
+	assert_int_equal(info.purged, 5);
+	assert_int_equal(info.retention_us, 100);
+	assert_int_equal(info.held_by, held_by);
+	assert_int_equal(info.limit_epoch, limit ? 2 : 0);
+	assert_int_equal(info.limit_lsn, limit);
+	assert_int_equal(info.unseen_lsn, unseen);
+	tidemark_close(tm);
+}
+
+static void what_holds_markers_back_is_told(void **state)
+{
+	struct place *p = *state;
+	struct store_txn *t;
+	struct store *s = open_writer(p, &t);
+	struct err err;
+
+	put_markers(t, LSN(0));
+	close_writer(s, t);
+	check_markers(p, 1099, TIDEMARK_HELD_RETENTION, 0, 0);
+	check_markers(p, 1100, TIDEMARK_HELD_RETENTION, 0x300, 0);
+	check_markers(p, 5000, TIDEMARK_HELD_RETENTION, 0x400, 0);
+	s = open_writer(p, &t);
+	put_markers(t, LSN(0x350));
+	close_writer(s, t);
+	check_markers(p, 1100, TIDEMARK_HELD_RETENTION, 0x300, 0x350);
+	check_markers(p, 1150, TIDEMARK_HELD_UNSEEN, 0x350, 0x350);
+	s = open_writer(p, &t);
+	CHECK(store_del_unseen(t, LSN(0x350), &err));
+	CHECK(store_put_history(
+		t, &(struct purge_history){.purged = 5, .retention_us = 100, .n = 1, .samples = {{1, 2, LSN(0x600)}}},
+		&err));
+	close_writer(s, t);
+	check_markers(p, 1150, TIDEMARK_HELD_STREAM, 0x500, 0);
+}
+
 static void a_new_store_has_no_position(void **state)
 {
 	struct place *p = *state;
@@ -1072,6 +1129,7 @@ static void a_new_store_has_no_position(void **state)
 	struct store *s = open_writer(p, &t);
 	tidemark *tm;
 	tidemark_position position;
+	tidemark_marker_info markers;
 	tidemark_store_info info;
 	size_t n = 9;
 
@@ -1085,6 +1143,8 @@ static void a_new_store_has_no_position(void **state)
 	assert_int_equal(n, 0);
 	assert_int_equal(tidemark_get_store_info(tm, &info), 0);
 	assert_string_equal(info.slot, "");
+	assert_int_equal(tidemark_get_marker_info(tm, 1, &markers), 0);
+	assert_int_equal(markers.retention_us, -1);
 	tidemark_close(tm);
 }
 
@@ -1115,6 +1175,7 @@ int main(void)
 		STORE_TEST(a_long_key_is_compared_in_full),
 		STORE_TEST(position_runs_and_lineage_are_shown),
 		STORE_TEST(the_scope_of_a_run_is_shown),
+		STORE_TEST(what_holds_markers_back_is_told),
 		STORE_TEST(a_new_store_has_no_position),
 	};
 
