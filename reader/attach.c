@@ -7,6 +7,7 @@
 
 #include "reader/lineage.h"
 #include "reader/log.h"
+#include "reader/publication.h"
 
 static bool run_sql(struct attachment *a, const char *sql, struct err *err)
 {
@@ -164,10 +165,8 @@ static bool refuse_tables(const struct attach_config *config, const struct sourc
 	size_t usable = 0, refused = 0;
 	const char *first = NULL;
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->v[i].refusal == NULL) {
-			usable++;
-			continue;
-		}
+		usable += source_table_is_used(&t->v[i]);
+		if (t->v[i].refusal == NULL) continue;
 		refused++;
 		if (first == NULL) first = t->v[i].refusal;
 		if (config->skip_unsupported)
@@ -209,21 +208,25 @@ static bool read_tables(struct attachment *a, const struct attach_config *config
 						struct err *err)
 {
 	bool *hit = calloc(names_pattern_count(config->tables) + 1, sizeof *hit);
-	bool good = hit != NULL &&
-				catalog_read_tables(a->sql, config->publication, config->tables, hit, &a->tables, err) &&
+	bool good = hit != NULL && catalog_read_tables(a->sql, config->tables, hit, &a->tables, err) &&
 				check_patterns(config->tables, hit, stored, err);
 	free(hit);
 	return good;
 }
 
-/* Tables that the store follows but --tables names no more. */
+/*
+ * Tables that the store follows but --tables names no more, or whose key is gone: as long as such a one is
+ * published, updates of it fail for the application.
+ */
 static uint32_t *left_oids(const struct stored *stored, const struct source_tables *t, size_t *n)
 {
 	uint32_t *oids = calloc(stored->ntables + 1, sizeof *oids);
 	*n = 0;
-	for (size_t i = 0; oids != NULL && i < stored->ntables; i++)
-		if (stored->tables[i].state != TABLE_LEFT && source_tables_find(t, stored->tables[i].oid) == NULL)
+	for (size_t i = 0; oids != NULL && i < stored->ntables; i++) {
+		const struct source_table *found = source_tables_find(t, stored->tables[i].oid);
+		if (stored->tables[i].state != TABLE_LEFT && (found == NULL || found->refusal != NULL))
 			oids[(*n)++] = stored->tables[i].oid;
+	}
 	return oids;
 }
 
@@ -329,7 +332,7 @@ static bool try_slot(struct attachment *a, const struct attach_config *config, s
 	static const char sql[] = "SELECT count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes($1, "
 							  "pg_catalog.pg_current_wal_lsn(), NULL,"
 							  " 'proto_version', '1', 'publication_names', $2)";
-	char *publication = quote_identifier(config->publication);
+	char *publication = publication_identifiers(config->publication);
 	const char *params[] = {config->slot, publication};
 	PGresult *r = NULL;
 	bool good = wait_for_running(a, err) && pgconn_query(a->sql, sql, 2, params, &r, err);
@@ -410,16 +413,19 @@ static bool take_slot(struct attachment *a, const struct attach_config *config, 
 	return gate_of_now(a, &a->gate, err);
 }
 
-static bool ensure_publication(struct attachment *a, const struct attach_config *config,
+/* How each table is sent, then the refusals, and only then the publication is changed. */
+static bool settle_publication(struct attachment *a, const struct attach_config *config,
 							   const struct stored *stored, struct err *err)
 {
 	size_t nleft;
-	bool created;
+	struct publications *p = NULL;
 	uint32_t *left = left_oids(stored, &a->tables, &nleft);
 	a->added = calloc(a->tables.n + 1, sizeof *a->added);
-	bool good = left != NULL && a->added != NULL &&
-				catalog_ensure_publication(a->sql, config->publication, &a->tables, left, nleft, &created,
-										   a->added, err);
+	bool good = left != NULL && a->added != NULL && publications_read(a->sql, config->publication, &p, err) &&
+				publications_settle(a->sql, p, &a->tables, a->added, err) &&
+				refuse_tables(config, &a->tables, err) &&
+				publications_ensure(a->sql, p, &a->tables, a->added, left, nleft, err);
+	publications_free(p);
 	free(left);
 	return good;
 }
@@ -433,7 +439,7 @@ static bool settle_tables(struct attachment *a, const struct attach_config *conf
 						  const struct stored *stored, struct err *err)
 {
 	if (!run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ", err) || !read_tables(a, config, stored, err) ||
-		!refuse_tables(config, &a->tables, err) || !ensure_publication(a, config, stored, err) ||
+		!settle_publication(a, config, stored, err) ||
 		!catalog_read_shapes(a->sql, config->publication, &a->tables, err) || !run_sql(a, "COMMIT", err))
 		return false;
 	/*
@@ -450,7 +456,7 @@ static bool prepare(struct attachment *a, const struct attach_config *config, co
 	bool has_publication;
 	return identify(a, &server, err) && catalog_read_slot(a->sql, config->slot, &server.slot_state, err) &&
 		   check_lineage(a, stored, &server, err) &&
-		   catalog_has_publication(a->sql, config->publication, &has_publication, err) &&
+		   publication_exists(a->sql, config->publication, &has_publication, err) &&
 		   check_slot_use(config, stored, &server.slot_state, has_publication, err) &&
 		   settle_tables(a, config, stored, err) && take_slot(a, config, stored, &server.slot_state, err) &&
 		   read_xid(a, err);

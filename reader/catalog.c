@@ -8,9 +8,7 @@
 #include "reader/operands.h"
 #include "reader/shape.h"
 
-static char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static char *format(const char *fmt, ...)
+char *text_format(const char *fmt, ...)
 {
 	char *out = NULL;
 	va_list ap;
@@ -22,7 +20,7 @@ static char *format(const char *fmt, ...)
 
 static char *copy(const char *s)
 {
-	return format("%s", s);
+	return text_format("%s", s);
 }
 
 char *display_name(const char *schema_name, const char *table_name)
@@ -78,18 +76,30 @@ const char catalog_blockers_sql[] =
 
 /* ---- tables ---- */
 
+/*
+ * Of a partitioned table the rows estimated and the number of partitions that hold rows, through all levels.
+ * pg_inherits is asked rather than pg_partition_tree(), which would wait for locks on the partitions.
+ */
 static const char tables_sql[] =
-	"SELECT c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.relpersistence, c.reltuples::bigint,"
-	"       c.relispartition"
+	"SELECT c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.relpersistence,"
+	" CASE c.relkind WHEN 'p' THEN p.rows ELSE c.reltuples END::bigint, coalesce(p.leaves, 0),"
+	" CASE WHEN c.relispartition THEN (SELECT pg_catalog.string_agg(a.relid::oid::text, ' ' ORDER BY a.i)"
+	"  FROM pg_catalog.pg_partition_ancestors(c.oid) WITH ORDINALITY a(relid, i) WHERE a.relid <> c.oid) END"
 	"  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+	"  LEFT JOIN LATERAL (WITH RECURSIVE part(oid) AS ("
+	"    SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = c.oid"
+	"    UNION ALL SELECT i.inhrelid FROM part JOIN pg_catalog.pg_inherits i ON i.inhparent = part.oid)"
+	"   SELECT pg_catalog.sum(greatest(k.reltuples, 0)) AS rows, pg_catalog.count(*) AS leaves"
+	"    FROM part JOIN pg_catalog.pg_class k ON k.oid = part.oid WHERE k.relkind <> 'p') p ON c.relkind = "
+	"'p'"
 	" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
 	"   AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
 	" ORDER BY n.nspname, c.relname";
 
 /*
  * Domains resolve to what they are made of: that decides encoding and JSON form.
- * Generated columns are not in the stream, unless they are stored and, from
- * version 18 on, the publication has them.
+ * $2: the published columns, NULL for all. The publication's list may name generated columns
+ * although the stream lacks them; $3 tells whether it has the stored ones.
  */
 static const char columns_sql[] =
 	"WITH RECURSIVE base(oid, base_oid, typtype) AS ("
@@ -102,10 +112,9 @@ static const char columns_sql[] =
 	"SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, -1), "
 	"b.base_oid, a.attnotnull"
 	"  FROM pg_catalog.pg_attribute a JOIN base b ON b.oid = a.atttypid AND b.typtype <> 'd'"
-	" WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND (a.attgenerated = '' OR "
-	"(a.attgenerated = 's'"
-	"   AND (SELECT pg_catalog.to_jsonb(p) ->> 'pubgencols' = 's' FROM pg_catalog.pg_publication p WHERE "
-	"p.pubname = $2)))"
+	" WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped"
+	"   AND ($2::pg_catalog.name[] IS NULL OR a.attname = ANY ($2::pg_catalog.name[]))"
+	"   AND (a.attgenerated = '' OR (a.attgenerated = 's' AND $3::boolean))"
 	" ORDER BY a.attnum";
 
 /*
@@ -123,20 +132,42 @@ static const char key_sql[] =
 	"                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)"
 	" ORDER BY i.indimmediate DESC, i.indisprimary DESC, i.indexrelid LIMIT 1";
 
+/*
+ * Partitions ($1: of which table) that keep the whole from being followed. What the log keeps of an old row
+ * is up to the partition's own replica identity: it has to have the columns of the whole's key ($2). A
+ * foreign table is none of them: where there is one, the whole can have no unique index.
+ */
+static const char parts_sql[] =
+	"WITH RECURSIVE part(oid) AS ("
+	"  SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = $1 AND NOT inhdetachpending"
+	"  UNION ALL SELECT i.inhrelid FROM part JOIN pg_catalog.pg_inherits i ON i.inhparent = part.oid"
+	"   WHERE NOT i.inhdetachpending)"
+	"SELECT n.nspname, c.relname, c.relpersistence"
+	"  FROM part JOIN pg_catalog.pg_class c ON c.oid = part.oid JOIN pg_catalog.pg_namespace n ON n.oid = "
+	"c.relnamespace"
+	" WHERE c.relkind = 'r' AND (c.relpersistence <> 'p' OR (c.relreplident <> 'f' AND NOT "
+	"EXISTS ("
+	"  SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indimmediate AND i.indisvalid"
+	"   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END"
+	"   AND (SELECT pg_catalog.array_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = $1"
+	"     AND a.attnum = ANY ($2::int2[])) <@"
+	"    (SELECT pg_catalog.array_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid"
+	"     AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))))"
+	" ORDER BY 1, 2 LIMIT 1";
+
 struct columns {
 	int n;
 	int attnum[1664];
 	uint32_t base_oid[1664];
 };
 
-/* The schema as one block: built on the stack of arrays, then copied. */
+/* The schema as one block: built on the stack of arrays, then copied. NULL: a key column is not published. */
 static struct schema *build_schema(const PGresult *cols, struct columns *map, const int *key_attnums,
 								   size_t nkeys)
 {
 	struct column columns[1664];
 	uint16_t key_columns[KEY_COLUMNS_MAX];
 	uint8_t key_kinds[KEY_COLUMNS_MAX];
-	if (nkeys == 0) return NULL;
 	for (int i = 0; i < map->n; i++)
 		columns[i] = (struct column){.name = PQgetvalue(cols, i, 1),
 									 .type_oid = get_oid(cols, i, 2),
@@ -147,7 +178,7 @@ static struct schema *build_schema(const PGresult *cols, struct columns *map, co
 		int i = 0;
 		while (i < map->n && map->attnum[i] != key_attnums[k])
 			i++;
-		if (i == map->n) return NULL; /* a generated column, which the stream does not carry */
+		if (i == map->n) return NULL;
 		key_columns[k] = (uint16_t)i;
 		key_kinds[k] = (uint8_t)key_kind_of_type(map->base_oid[i]);
 	}
@@ -181,15 +212,18 @@ static size_t parse_attnums(const char *text, int *out)
 	return n;
 }
 
+/* ---- what stands in the way ---- */
+
 static char *refuse_key(const struct source_table *t, char identity)
 {
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name), *out;
 	if (identity == 'n')
-		out = format("%s has REPLICA IDENTITY NOTHING, so its updates and deletes could not be told apart: "
-					 "run ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT",
-					 t->display, s, n);
+		out = text_format(
+			"%s has REPLICA IDENTITY NOTHING, so its updates and deletes could not be told apart: "
+			"run ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT",
+			t->display, s, n);
 	else
-		out = format(
+		out = text_format(
 			"%s has no usable key (primary key, or unique index over NOT NULL columns, not partial, not "
 			"deferrable): run "
 			"ALTER TABLE %s.%s ADD PRIMARY KEY (...), or ALTER TABLE %s.%s REPLICA IDENTITY USING INDEX ...",
@@ -199,58 +233,114 @@ static char *refuse_key(const struct source_table *t, char identity)
 	return out;
 }
 
-/* Fills in schema, or refusal. */
-static bool read_shape(struct pgconn *c, const char *publication, struct source_table *t, char identity,
-					   struct err *err)
+static char *refuse_part(const struct source_table *t, const char *schema_name, const char *table_name,
+						 char persistence)
+{
+	char *part = display_name(schema_name, table_name), *out;
+	if (persistence == 'u')
+		out = text_format(
+			"%s has an unlogged partition %s, so the log has no changes of it: run ALTER TABLE %s "
+			"SET LOGGED",
+			t->display, part, part);
+	else
+		out = text_format(
+			"%s has a partition %s whose replica identity lacks columns of the key of %s: run ALTER "
+			"TABLE %s REPLICA IDENTITY DEFAULT (or FULL)",
+			t->display, part, t->display, part);
+	free(part);
+	return out;
+}
+
+static bool check_parts(struct pgconn *c, const char *oid, struct source_table *t, struct err *err)
+{
+	char *attnums = text_format("{%s}", t->key_attnums);
+	const char *params[] = {oid, attnums};
+	PGresult *r = NULL;
+	for (char *p = attnums; *p != '\0'; p++)
+		if (*p == ' ') *p = ',';
+	bool good = catalog_ask(c, parts_sql, 2, params, 3, 0, &r, err);
+	if (good && PQntuples(r) > 0)
+		t->refusal = refuse_part(t, PQgetvalue(r, 0, 0), PQgetvalue(r, 0, 1), PQgetvalue(r, 0, 2)[0]);
+	PQclear(r);
+	free(attnums);
+	return good;
+}
+
+/* Fills in the key, or refusal. */
+static bool read_key(struct pgconn *c, struct source_table *t, char identity, struct err *err)
 {
 	char oid[16];
-	const char *params[] = {oid, publication};
-	PGresult *cols = NULL, *key = NULL;
-	bool good = false;
+	const char *params[] = {oid};
+	int attnums[KEY_COLUMNS_MAX];
+	PGresult *key = NULL;
+	snprintf(oid, sizeof oid, "%u", t->oid);
+	if (!catalog_ask(c, key_sql, 1, params, 2, 0, &key, err)) return false;
+	if (PQntuples(key) == 1 && get_bool(key, 0, 1) && parse_attnums(PQgetvalue(key, 0, 0), attnums) > 0)
+		t->key_attnums = copy(PQgetvalue(key, 0, 0));
+	else
+		t->refusal = refuse_key(t, identity);
+	PQclear(key);
+	return !t->partitioned || t->refusal != NULL || check_parts(c, oid, t, err);
+}
+
+bool catalog_read_columns(struct pgconn *c, struct source_table *t, const struct published_columns *published,
+						  struct err *err)
+{
+	char oid[16];
+	const char *params[] = {oid, published->names, published->generated ? "t" : "f"};
+	PGresult *cols = NULL;
 	int attnums[KEY_COLUMNS_MAX];
 	struct columns map = {.n = 0};
-
 	snprintf(oid, sizeof oid, "%u", t->oid);
-	if (!catalog_ask(c, columns_sql, 2, params, 7, 0, &cols, err) ||
-		!catalog_ask(c, key_sql, 1, params, 2, 0, &key, err))
-		goto out;
+	if (!catalog_ask(c, columns_sql, 3, params, 7, 0, &cols, err)) return false;
 	for (; map.n < PQntuples(cols) && map.n < 1664; map.n++) {
 		map.attnum[map.n] = atoi(PQgetvalue(cols, map.n, 0));
 		map.base_oid[map.n] = get_oid(cols, map.n, 5);
 	}
-	if (PQntuples(key) == 1 && get_bool(key, 0, 1))
-		t->schema = build_schema(cols, &map, attnums, parse_attnums(PQgetvalue(key, 0, 0), attnums));
-	if (t->schema == NULL) t->refusal = refuse_key(t, identity);
-	good = t->schema == NULL || operands_read(c, t->oid, t->schema, &t->operands, err);
-out:
+	t->schema = build_schema(cols, &map, attnums, parse_attnums(t->key_attnums, attnums));
+	if (t->schema == NULL)
+		t->refusal =
+			text_format("%s has a key with columns that are not published (left out by a column list, "
+						"or generated), so its rows could not be told apart: publish them",
+						t->display);
 	PQclear(cols);
-	PQclear(key);
-	return good;
+	return t->schema == NULL || operands_read(c, t->oid, t->schema, &t->operands, err);
 }
 
-static bool add_table(struct pgconn *c, const char *publication, const PGresult *r, int row,
-					  struct source_tables *out, struct err *err)
+static uint32_t *parse_oids(const char *text)
+{
+	uint32_t *out = calloc(strlen(text) / 2 + 2, sizeof *out);
+	size_t n = 0;
+	if (out == NULL) abort();
+	for (char *end; *text != '\0'; text = *end == ' ' ? end + 1 : end) {
+		out[n] = (uint32_t)strtoul(text, &end, 10);
+		if (end == text || out[n] == 0) break;
+		n++;
+	}
+	out[n] = 0;
+	return out;
+}
+
+static bool add_table(struct pgconn *c, const PGresult *r, int row, struct source_tables *out,
+					  struct err *err)
 {
 	struct source_table *t = &out->v[out->n++];
-	char kind = PQgetvalue(r, row, 3)[0], identity = PQgetvalue(r, row, 4)[0],
-		 persistence = PQgetvalue(r, row, 5)[0];
+	char identity = PQgetvalue(r, row, 4)[0], persistence = PQgetvalue(r, row, 5)[0];
 	*t = (struct source_table){.oid = get_oid(r, row, 0),
 							   .schema_name = copy(PQgetvalue(r, row, 1)),
 							   .table_name = copy(PQgetvalue(r, row, 2)),
-							   .rows_estimate = atoll(PQgetvalue(r, row, 6))};
+							   .partitioned = PQgetvalue(r, row, 3)[0] == 'p',
+							   .rows_estimate = atoll(PQgetvalue(r, row, 6)),
+							   .leaves = atoi(PQgetvalue(r, row, 7))};
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name);
 	t->display = display_name(t->schema_name, t->table_name);
-	t->from_sql = format("ONLY %s.%s", s, n);
+	t->from_sql = text_format("%s%s.%s", t->partitioned ? "" : "ONLY ", s, n);
+	if (!PQgetisnull(r, row, 8)) t->ancestors = parse_oids(PQgetvalue(r, row, 8));
 	free(s);
 	free(n);
-	if (kind == 'p')
-		t->refusal =
-			format("%s is partitioned, which is not supported yet: name its partitions instead", t->display);
-	else if (persistence == 'u')
-		t->refusal = format("%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED",
-							t->display);
-	else
-		return read_shape(c, publication, t, identity, err);
+	if (persistence != 'u') return read_key(c, t, identity, err);
+	t->refusal = text_format(
+		"%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED", t->display);
 	return true;
 }
 
@@ -266,19 +356,19 @@ static bool match(const struct name_patterns *patterns, const char *schema_name,
 	return any;
 }
 
-bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns,
-						 bool *hit, struct source_tables *out, struct err *err)
+bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit,
+						 struct source_tables *out, struct err *err)
 {
 	PGresult *r = NULL;
 	char *at = NULL;
 	bool good = false;
 	*out = (struct source_tables){.v = NULL};
-	if (!catalog_ask(c, tables_sql, 0, NULL, 8, 0, &r, err)) goto out;
+	if (!catalog_ask(c, tables_sql, 0, NULL, 9, 0, &r, err)) goto out;
 	out->v = calloc((size_t)PQntuples(r) + 1, sizeof *out->v);
 	if (out->v == NULL) abort();
 	for (int row = 0; row < PQntuples(r); row++) {
 		if (!match(patterns, PQgetvalue(r, row, 1), PQgetvalue(r, row, 2), hit)) continue;
-		if (!add_table(c, publication, r, row, out, err)) goto out;
+		if (!add_table(c, r, row, out, err)) goto out;
 	}
 	/* Read after the shapes: any DDL that they show has committed below this. */
 	if (!catalog_ask_text(c, "SELECT pg_catalog.pg_current_wal_insert_lsn()", &at, err)) goto out;
@@ -303,6 +393,8 @@ void source_tables_free(struct source_tables *t)
 		free(x->operands);
 		free(x->shape);
 		free(x->refusal);
+		free(x->ancestors);
+		free(x->key_attnums);
 		schema_free(x->schema);
 	}
 	free(t->v);
@@ -316,175 +408,9 @@ const struct source_table *source_tables_find(const struct source_tables *t, uin
 	return NULL;
 }
 
-/* ---- publication ---- */
-
-struct text {
-	char *p;
-};
-
-static void text_add(struct text *t, const char *a, const char *b)
+bool source_table_is_used(const struct source_table *t)
 {
-	char *grown = format("%s%s%s", t->p != NULL ? t->p : "", a, b);
-	free(t->p);
-	t->p = grown;
-}
-
-static bool run_ddl(struct pgconn *c, const char *sql, struct err *err)
-{
-	PGresult *r = NULL;
-	if (!pgconn_query(c, sql, 0, NULL, &r, err)) return err_wrap(err, "%s", sql);
-	PQclear(r);
-	return true;
-}
-
-static bool create_publication(struct pgconn *c, const char *id, const struct source_tables *t,
-							   struct err *err)
-{
-	struct text sql = {format("CREATE PUBLICATION %s FOR TABLE ", id)};
-	const char *comma = "";
-	for (size_t i = 0; i < t->n; i++) {
-		if (t->v[i].refusal != NULL) continue;
-		text_add(&sql, comma, t->v[i].from_sql);
-		comma = ", ";
-	}
-	text_add(&sql, " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)",
-			 "");
-	bool good = run_ddl(c, sql.p, err);
-	free(sql.p);
-	return good;
-}
-
-static bool check_publication(const PGresult *r, const char *publication, struct err *err)
-{
-	for (int i = 0; i < 4; i++)
-		if (!get_bool(r, 0, i))
-			return err_set(
-				err, ERR_CONFIG,
-				"publication %s leaves out some kinds of change, so the copy could not be exact: run "
-				"ALTER PUBLICATION ... SET (publish = 'insert, update, delete, truncate')",
-				publication);
-	return true;
-}
-
-/* Marks which tables are published, and refuses what the copy would have to imitate but does not. */
-static bool read_members(struct pgconn *c, const char *publication, const struct source_tables *t,
-						 bool *member, struct err *err)
-{
-	PGresult *r = NULL;
-	const char *params[] = {publication};
-	bool good = true;
-	const char *sql =
-		PQserverVersion(pgconn_pg(c)) >= 150000
-			? "SELECT pr.prrelid, pg_catalog.pg_get_expr(pr.prqual, pr.prrelid), pr.prattrs IS NOT NULL FROM "
-			  "pg_catalog.pg_publication_rel pr"
-			  "  JOIN pg_catalog.pg_publication p ON p.oid = pr.prpubid WHERE p.pubname = $1"
-			  " UNION SELECT c.oid, NULL, false FROM pg_catalog.pg_publication_tables pt"
-			  "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON "
-			  "c.relnamespace = n.oid AND c.relname = pt.tablename"
-			  " WHERE pt.pubname = $1 AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel x JOIN "
-			  "pg_catalog.pg_publication y ON y.oid = x.prpubid"
-			  "   WHERE y.pubname = $1 AND x.prrelid = c.oid)"
-			: "SELECT c.oid, NULL::text, false FROM pg_catalog.pg_publication_tables pt"
-			  "  JOIN pg_catalog.pg_namespace n ON n.nspname = pt.schemaname JOIN pg_catalog.pg_class c ON "
-			  "c.relnamespace = n.oid AND c.relname = pt.tablename"
-			  " WHERE pt.pubname = $1";
-	if (!catalog_ask(c, sql, 1, params, 3, 0, &r, err)) return false;
-	for (int row = 0; row < PQntuples(r) && good; row++) {
-		for (size_t i = 0; i < t->n; i++) {
-			if (t->v[i].oid != get_oid(r, row, 0)) continue;
-			member[i] = true;
-			if (!PQgetisnull(r, row, 1) && t->v[i].filter_sql == NULL)
-				t->v[i].filter_sql = copy(PQgetvalue(r, row, 1));
-			if (get_bool(r, row, 2))
-				good =
-					err_set(err, ERR_CONFIG,
-							"publication %s publishes only some columns of %s, which is not supported yet: "
-							"use a publication without column lists",
-							publication, t->v[i].display);
-		}
-	}
-	PQclear(r);
-	return good;
-}
-
-static bool add_missing(struct pgconn *c, const char *id, const struct source_tables *t, const bool *member,
-						bool *added, struct err *err)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		if (member[i] || t->v[i].refusal != NULL) continue;
-		char *sql = format("ALTER PUBLICATION %s ADD TABLE %s", id, t->v[i].from_sql);
-		bool good = run_ddl(c, sql, err);
-		free(sql);
-		if (!good) return false;
-		added[i] = true;
-	}
-	return true;
-}
-
-/* A table that was left would only be streamed for nothing. */
-static bool drop_one(struct pgconn *c, const char *publication, const char *id, uint32_t oid, struct err *err)
-{
-	static const char ask[] =
-		"SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_publication_rel r"
-		" JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid JOIN pg_catalog.pg_class c ON c.oid = "
-		"r.prrelid"
-		" JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1 AND c.oid = $2::oid";
-	char text[16];
-	const char *params[] = {publication, text};
-	PGresult *r = NULL;
-	snprintf(text, sizeof text, "%u", oid);
-	if (!catalog_ask(c, ask, 2, params, 1, 0, &r, err)) return false;
-	bool good = true;
-	if (PQntuples(r) == 1) {
-		char *sql = format("ALTER PUBLICATION %s DROP TABLE %s", id, PQgetvalue(r, 0, 0));
-		good = run_ddl(c, sql, err);
-		free(sql);
-	}
-	PQclear(r);
-	return good;
-}
-
-bool catalog_has_publication(struct pgconn *c, const char *publication, bool *out, struct err *err)
-{
-	PGresult *r = NULL;
-	const char *params[] = {publication};
-	if (!pgconn_query(c, "SELECT FROM pg_catalog.pg_publication WHERE pubname = $1", 1, params, &r, err))
-		return false;
-	*out = PQntuples(r) == 1;
-	PQclear(r);
-	return true;
-}
-
-bool catalog_ensure_publication(struct pgconn *c, const char *publication, struct source_tables *t,
-								const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added,
-								struct err *err)
-{
-	PGresult *r = NULL;
-	const char *params[] = {publication};
-	*created = false;
-	if (!catalog_ask(c,
-					 "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_catalog.pg_publication "
-					 "WHERE pubname = $1",
-					 1, params, 4, 0, &r, err))
-		return false;
-	char *id = quote_identifier(publication);
-	bool *member = calloc(t->n + 1, sizeof *member);
-	bool good = member != NULL;
-	if (PQntuples(r) == 0) {
-		*created = true;
-		good = good && create_publication(c, id, t, err);
-		for (size_t i = 0; i < t->n; i++)
-			added[i] = t->v[i].refusal == NULL;
-	} else {
-		good = good && check_publication(r, publication, err) &&
-			   read_members(c, publication, t, member, err) && add_missing(c, id, t, member, added, err);
-		for (size_t i = 0; good && i < ndrop; i++)
-			good = drop_one(c, publication, id, drop_oids[i], err);
-	}
-	free(member);
-	free(id);
-	PQclear(r);
-	return good;
+	return t->refusal == NULL && !t->covered;
 }
 
 /* ---- shapes ---- */
@@ -502,9 +428,10 @@ bool catalog_read_shapes(struct pgconn *c, const char *publication, struct sourc
 	uint32_t *oids = calloc(t->n + 1, sizeof *oids);
 	PGresult *r = NULL;
 	if (oids == NULL) return err_set(err, ERR_NOMEM, "out of memory");
+	size_t n = 0;
 	for (size_t i = 0; i < t->n; i++)
-		oids[i] = t->v[i].oid;
-	char *sql = shape_sql((uint32_t)PQserverVersion(pgconn_pg(c)), publication, oids, t->n);
+		if (source_table_is_used(&t->v[i])) oids[n++] = t->v[i].oid;
+	char *sql = shape_sql((uint32_t)PQserverVersion(pgconn_pg(c)), publication, oids, n);
 	bool good = catalog_ask(c, sql, 0, NULL, 4, 0, &r, err);
 	if (good) take_shapes(r, t);
 	/* One that has none was dropped since: the next look at the catalog will tell. */

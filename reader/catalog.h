@@ -1,6 +1,9 @@
 /*
  * reader/catalog.h - what the source's catalogs say about tables: columns, the
- * key a copy can go by, and what stands in the way; publication and slot.
+ * key a copy can go by, and what stands in the way; the slot.
+ *
+ * A partitioned table is one table: its rows are those of its partitions, and they arrive under its name
+ * (publish_via_partition_root). Partitions of one that is replicated so are "covered" by it.
  *
  * Straight-line questions on an SQL connection outside of pipeline mode.
  */
@@ -17,13 +20,19 @@ struct source_table {
 	uint32_t oid;
 	char *schema_name, *table_name;
 	char *display;            /* schema.table, quoted where SQL needs it */
-	char *from_sql;           /* ONLY "schema"."table" */
-	struct schema *schema;    /* table_id and version 0; NULL when refused */
+	char *from_sql;           /* ONLY "schema"."table"; without ONLY when partitioned */
+	struct schema *schema;    /* table_id and version 0; NULL when refused, covered, or not read yet */
 	char *filter_sql;         /* publication row filter, or NULL */
 	struct operand *operands; /* of the key columns, or NULL */
 	char *shape;              /* shape.h; NULL until catalog_read_shapes() */
 	char *refusal;            /* why it cannot be replicated and the SQL that changes that; NULL = it can */
 	int64_t rows_estimate;    /* planner's idea; -1 = never analysed */
+
+	bool partitioned;
+	bool covered;        /* its rows come with another table, or with all of its partitions */
+	uint32_t *ancestors; /* of a partition: the tables above it, nearest first, ended by 0; NULL = none */
+	int leaves;          /* partitions that hold rows, at any depth */
+	char *key_attnums;   /* of the key it goes by, in index order: "1 3" */
 };
 
 struct source_tables {
@@ -34,28 +43,24 @@ struct source_tables {
 
 /*
  * Every ordinary and partitioned table that a pattern matches, refusals
- * included. hit[i] tells whether pattern i matched any. The publication, which need not
- * exist yet, decides about generated columns.
+ * included. hit[i] tells whether pattern i matched any. Columns come later: they depend on the publication.
  */
-bool catalog_read_tables(struct pgconn *c, const char *publication, const struct name_patterns *patterns,
-						 bool *hit, struct source_tables *out, struct err *err);
-/* Fills in the shapes of tables that are not refused. After catalog_ensure_publication(). */
+bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit,
+						 struct source_tables *out, struct err *err);
+/* What of a table's columns is published. */
+struct published_columns {
+	const char *names; /* text of a name[]; NULL: all but generated ones */
+	bool generated;    /* stored generated columns too */
+};
+/* Fills in schema, or refusal. */
+bool catalog_read_columns(struct pgconn *c, struct source_table *t, const struct published_columns *published,
+						  struct err *err);
+/* Fills in the shapes of tables that are replicated. After publication_ensure(). */
 bool catalog_read_shapes(struct pgconn *c, const char *publication, struct source_tables *t, struct err *err);
 void source_tables_free(struct source_tables *t); /* accepts zeroed memory */
 const struct source_table *source_tables_find(const struct source_tables *t, uint32_t oid);
-
-/*
- * Makes sure that the publication exists, publishes every kind of change, and
- * has all tables of t that are not refused; creates or extends it when needed.
- * *created tells that it was created; added[i], parallel to t, that the table was not in it before. Row
- * filters of an existing publication are taken over into t; column lists are refused. Tables of ours that are
- * published but not in t any more are taken out (drop_oids).
- */
-bool catalog_ensure_publication(struct pgconn *c, const char *publication, struct source_tables *t,
-								const uint32_t *drop_oids, size_t ndrop, bool *created, bool *added,
-								struct err *err);
-/* Whether the publication exists. */
-bool catalog_has_publication(struct pgconn *c, const char *publication, bool *out, struct err *err);
+/* Neither refused nor covered. */
+bool source_table_is_used(const struct source_table *t);
 
 /* ---- the slot ---- */
 struct slot_state {
@@ -68,6 +73,9 @@ bool catalog_read_slot(struct pgconn *c, const char *slot, struct slot_state *ou
 
 /* schema.table as people write it, quoted where needed; caller frees. */
 char *display_name(const char *schema_name, const char *table_name);
+
+/* Caller frees. */
+char *text_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* One text: the sessions and prepared transactions that hold a transaction id, oldest first, a few of them.
  */

@@ -304,8 +304,8 @@ static bool add_upsert(struct changes *ch, const struct table *t, const struct p
 	struct pos pos = next_pos(ch);
 	bool partial;
 	buf_reset(&ch->row);
-	if (!relation_row(&t->rel, &m->u.change.new_tuple, old, m->u.change.old_kind == 'O', pos, ch->tx.xid,
-					  &ch->key, &ch->row, &partial, err))
+	if (!relation_row(&t->rel, &m->u.change.new_tuple, old, pos, ch->tx.xid, &ch->key, &ch->row, &partial,
+					  err))
 		return false;
 	struct op *op = batch_add(batch(ch), OP_UPSERT);
 	add_key(ch, op, t, &ch->key);

@@ -4,6 +4,7 @@
 #include "reader/command.h"
 #include "reader/conninfo.h"
 #include "reader/log.h"
+#include "reader/publication.h"
 #include "reader/session.h"
 
 enum {
@@ -36,9 +37,10 @@ static const struct option_spec options[] = {
 	 .help = "Replication slot; created when absent."},
 	{.name = "publication",
 	 .type = OPTION_STRING,
-	 .value = "NAME",
+	 .value = "NAME,...",
 	 .initial = "tidemark",
-	 .help = "Publication; created when absent, tables are added to it."},
+	 .help = "Publication; created when absent, tables are added to it. Several have to have all tables "
+			 "already."},
 	{.name = "snapshot",
 	 .type = OPTION_CHOICE,
 	 .value = "initial|never|always|only",
@@ -142,6 +144,7 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	if (options_argc(o) > 0)
 		return err_set(err, ERR_CONFIG, "run takes no argument, but %s was given", options_arg(o, 0));
 	if (!parse_until(options_string(o, "until"), c, err) || !check_slot_name(c->attach.slot, err) ||
+		!publication_check_names(c->attach.publication, err) ||
 		(!names_parse_patterns(options_string(o, "tables"), patterns, err) && !err_wrap(err, "--tables")))
 		return false;
 	if (c->snapshot == SNAPSHOT_ONLY && c->until == UNTIL_NEVER) c->until = UNTIL_CAUGHT_UP;

@@ -99,7 +99,7 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 	struct schema *schema = with_version(t->schema, r->id, r->schema_version);
 	enum shape_change change = shape_compare(r->shape, t->shape);
 	bool reshaped = !schema_same(schema, had), altered = reshaped || change == SHAPE_ALTERED;
-	bool back = r->state == TABLE_LEFT || added || change == SHAPE_REPUBLISHED;
+	bool back = r->state == TABLE_LEFT || added || change == SHAPE_REPUBLISHED || change == SHAPE_PARTS;
 	enum table_state state = altered || back ? TABLE_COPYING : (enum table_state)r->state;
 
 	schema->version += reshaped;
@@ -112,7 +112,8 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 	if (altered)
 		add_run(p, r->id, RUN_SCHEMA, true, p->a->added_gate, "schema change");
 	else if (back)
-		add_run(p, r->id, RUN_RESYNC, true, p->a->added_gate, "table is back");
+		add_run(p, r->id, RUN_RESYNC, true, p->a->added_gate,
+				change == SHAPE_PARTS ? "partitions changed" : "table is back");
 	else if (open != NULL)
 		pt->resume = open;
 	else if (state == TABLE_COPYING)
@@ -139,7 +140,7 @@ static void plan_table(struct planner *p, const struct source_table *t, bool add
 static const struct source_table *find_usable(const struct source_tables *t, uint32_t oid)
 {
 	const struct source_table *found = source_tables_find(t, oid);
-	return found != NULL && found->refusal == NULL ? found : NULL;
+	return found != NULL && source_table_is_used(found) ? found : NULL;
 }
 
 void plan_make(const struct stored *stored, const struct attachment *a, const struct lineage *lineage,
@@ -169,7 +170,7 @@ void plan_make(const struct stored *stored, const struct attachment *a, const st
 		leave(&p, &stored->tables[i]);
 	}
 	for (size_t i = 0; i < a->tables.n; i++)
-		if (a->tables.v[i].refusal == NULL) plan_table(&p, &a->tables.v[i], a->added[i]);
+		if (source_table_is_used(&a->tables.v[i])) plan_table(&p, &a->tables.v[i], a->added[i]);
 }
 
 void plan_finish(struct plan *p)

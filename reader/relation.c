@@ -99,18 +99,21 @@ bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool 
 	return true;
 }
 
-static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old, bool old_is_full)
+/*
+ * A value that is unchanged because it is stored apart is never NULL: NULL in the old tuple says that it was
+ * not sent. An 'O' tuple may lack values, too: of a partition whose own replica identity has only the key.
+ */
+static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old)
 {
-	if (c != NULL && c->kind == 'u' && old != NULL && (old->kind == 't' || (old->kind == 'n' && old_is_full)))
-		c = old;
+	if (c != NULL && c->kind == 'u' && old != NULL && old->kind == 't') c = old;
 	if (c == NULL || c->kind == 'u') return (struct cell){.kind = CELL_ABSENT, .doubt = true};
 	if (c->kind == 'n') return (struct cell){.kind = CELL_NULL};
 	return (struct cell){.kind = CELL_TEXT, .text = c->text};
 }
 
 bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old,
-				  bool old_is_full, struct pos pos, xid_t born, const struct encoded_key *key,
-				  struct buf *out, bool *partial, struct err *err)
+				  struct pos pos, xid_t born, const struct encoded_key *key, struct buf *out, bool *partial,
+				  struct err *err)
 {
 	struct cell cells[PGO_COLUMNS_MAX];
 	const struct schema *s = r->schema;
@@ -118,7 +121,7 @@ bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const
 	if (!check_width(r, tuple, err) || (old != NULL && !check_width(r, old, err))) return false;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int wire = r->wire_of[i];
-		cells[i] = to_cell(cell_at(tuple, wire), cell_at(old, wire), old_is_full);
+		cells[i] = to_cell(cell_at(tuple, wire), cell_at(old, wire));
 		*partial |= cells[i].kind == CELL_ABSENT;
 	}
 	struct slice full = key->is_long ? (struct slice){key->full.p, key->full.n} : (struct slice){NULL, 0};

@@ -50,11 +50,10 @@ bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool 
 
 /*
  * Appends an encoded row: values of `tuple`, unchanged ones from `old` (may
- * be NULL) when it has them, else absent, in doubt since `born`. Without
- * old_is_full (an 'O' tuple) a NULL in `old` means "not sent". *partial tells whether any is absent.
+ * be NULL) when it has them, else absent, in doubt since `born`. *partial tells whether any is absent.
  */
 bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old,
-				  bool old_is_full, struct pos pos, xid_t born, const struct encoded_key *key,
-				  struct buf *out, bool *partial, struct err *err);
+				  struct pos pos, xid_t born, const struct encoded_key *key, struct buf *out, bool *partial,
+				  struct err *err);
 
 #endif

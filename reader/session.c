@@ -293,7 +293,9 @@ static void compare_shape(struct session *s, struct watched *w, const char *now)
 		w->shape = strdup(now);
 		break;
 	case SHAPE_OTHER:
+	case SHAPE_EXTENDED:
 	case SHAPE_ALTERED: attach_again(s, w->source->display, "was altered"); break;
+	case SHAPE_PARTS: attach_again(s, w->source->display, "has other partitions, or one has another file"); break;
 	case SHAPE_REPUBLISHED:
 		attach_again(s, w->source->display, "may have been published otherwise for a while");
 		break;

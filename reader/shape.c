@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "reader/pgconn.h"
+#include "reader/publication.h"
 #include "state/bytes.h"
 
-enum part { PUBLISHED, FILE_NODE, ATTRIBUTES, KEYS, NAME, PARTS };
+enum part { PUBLISHED, FILES, ATTRIBUTES, KEYS, NAME, PARTS };
 
 /* The name comes last: it may contain anything. */
 static void split(const char *shape, struct slice parts[PARTS])
@@ -21,26 +22,115 @@ static void split(const char *shape, struct slice parts[PARTS])
 	}
 }
 
-/* "1:728,2:731" as "1,2,": which columns, whatever touched their entries. */
-static void put_attnums(struct buf *out, struct slice attributes)
+/* ---- columns ---- */
+
+struct attribute {
+	long attnum;
+	struct slice xmin, name; /* name with its m */
+};
+
+/* Takes "count;" off. -1: it is not there. */
+static long take_count(struct slice *s)
 {
-	bool in_number = true;
-	for (size_t i = 0; i < attributes.n; i++) {
-		uint8_t c = attributes.p[i];
-		in_number = c == ',' || (in_number && c != ':');
-		if (in_number) buf_put_u8(out, c);
+	long n = 0;
+	size_t i = 0;
+	for (; i < s->n && i < 9 && s->p[i] >= '0' && s->p[i] <= '9'; i++)
+		n = n * 10 + (s->p[i] - '0');
+	if (i == 0 || i == s->n || s->p[i] != ';') return -1;
+	*s = (struct slice){s->p + i + 1, s->n - i - 1};
+	return n;
+}
+
+static struct slice take_field(struct slice *s, uint8_t end)
+{
+	const uint8_t *at = s->n > 0 ? memchr(s->p, end, s->n) : NULL;
+	struct slice field = {s->p, at != NULL ? (size_t)(at - s->p) : s->n};
+	size_t taken = field.n + (at != NULL);
+	*s = (struct slice){s->p + taken, s->n - taken};
+	return field;
+}
+
+/* Takes "attnum:xmin:name," off. False: nothing is left. */
+static bool take_attribute(struct slice *s, struct attribute *out)
+{
+	if (s->n == 0) return false;
+	struct slice entry = take_field(s, ','), attnum = take_field(&entry, ':');
+	out->attnum = 0;
+	for (size_t i = 0; i < attnum.n && i < 9; i++)
+		out->attnum = out->attnum * 10 + (attnum.p[i] - '0');
+	out->xmin = take_field(&entry, ':');
+	out->name = entry;
+	return true;
+}
+
+static bool has_missing(const struct attribute *a)
+{
+	return a->name.n > 0 && a->name.p[a->name.n - 1] == 'm';
+}
+
+/* The same columns, whatever touched their entries. */
+static bool same_attnums(struct slice a, struct slice b)
+{
+	struct attribute x, y;
+	(void)take_count(&a);
+	(void)take_count(&b);
+	for (;;) {
+		bool more = take_attribute(&a, &x);
+		if (more != take_attribute(&b, &y)) return false;
+		if (!more) return true;
+		if (x.attnum != y.attnum) return false;
 	}
 }
 
-static bool same_attnums(struct slice a, struct slice b)
+/*
+ * All that was there is there untouched, and what follows was added: all of it, without a gap, which a column
+ * that came and went in between would leave, and which might have had another's name.
+ */
+static bool is_extended(struct slice a, struct slice b)
 {
-	struct buf x = {0}, y = {0};
-	put_attnums(&x, a);
-	put_attnums(&y, b);
-	bool same = slice_eq((struct slice){x.p, x.n}, (struct slice){y.p, y.n});
-	buf_finish(&x);
-	buf_finish(&y);
-	return same;
+	struct attribute x, y;
+	long count = take_count(&a), now = take_count(&b);
+	while (take_attribute(&a, &x))
+		if (!take_attribute(&b, &y) || x.attnum != y.attnum || !slice_eq(x.xmin, y.xmin) ||
+			!slice_eq(x.name, y.name))
+			return false;
+	if (count < 0 || count == now) return false;
+	while (take_attribute(&b, &y))
+		if (y.attnum != ++count || has_missing(&y)) return false;
+	return count == now;
+}
+
+static struct slice digest(struct slice name)
+{
+	return (struct slice){name.p, name.n < 8 ? name.n : 8};
+}
+
+static bool is_renamed(struct slice before, const struct attribute *now)
+{
+	struct attribute x;
+	(void)take_count(&before);
+	while (take_attribute(&before, &x))
+		if ((x.attnum == now->attnum) != slice_eq(digest(x.name), digest(now->name))) return true;
+	return false;
+}
+
+bool shape_renames(const char *before, const char *now)
+{
+	struct slice a[PARTS], b[PARTS];
+	struct attribute y;
+	split(before, a);
+	split(now, b);
+	(void)take_count(&b[ATTRIBUTES]);
+	while (take_attribute(&b[ATTRIBUTES], &y))
+		if (is_renamed(a[ATTRIBUTES], &y)) return true;
+	return false;
+}
+
+/* ---- the whole ---- */
+
+static bool is_partitioned(struct slice files)
+{
+	return files.n > 0 && files.p[0] == 'p';
 }
 
 enum shape_change shape_compare(const char *before, const char *now)
@@ -49,39 +139,76 @@ enum shape_change shape_compare(const char *before, const char *now)
 	if (*before == '\0' || strcmp(before, now) == 0) return SHAPE_SAME;
 	split(before, a);
 	split(now, b);
-	bool moved = !slice_eq(a[FILE_NODE], b[FILE_NODE]), touched = !slice_eq(a[ATTRIBUTES], b[ATTRIBUTES]);
+	bool moved = !slice_eq(a[FILES], b[FILES]), touched = !slice_eq(a[ATTRIBUTES], b[ATTRIBUTES]);
 	if (!slice_eq(a[PUBLISHED], b[PUBLISHED])) return SHAPE_REPUBLISHED;
+	if (!moved && is_extended(a[ATTRIBUTES], b[ATTRIBUTES])) return SHAPE_EXTENDED;
 	/* A rewrite by ALTER TYPE touches the column's entry; TRUNCATE and VACUUM FULL do not. */
 	if (!same_attnums(a[ATTRIBUTES], b[ATTRIBUTES]) || (moved && touched)) return SHAPE_ALTERED;
+	if (moved && (is_partitioned(a[FILES]) || is_partitioned(b[FILES]))) return SHAPE_PARTS;
 	if (touched || !slice_eq(a[KEYS], b[KEYS]) || !slice_eq(a[NAME], b[NAME])) return SHAPE_OTHER;
 	return SHAPE_STORAGE;
 }
 
 /*
- * The publication's own row changes with the kinds of change that it has; the
- * entry that makes a table part of it is of the table or, from version 15 on, of its schema.
+ * A publication's own row changes with the kinds of change that it has; the
+ * entries that make a table part of it are of the table, of those above a partition, or, from version 15 on,
+ * of their schemas. Of partitions: which, whether they are being detached, their files, what tells of values
+ * in columns added to them, and of their keys. Only pg_inherits is asked about them: it takes no locks.
  */
 static const char shape_of_class[] =
-	"pg_catalog.concat_ws('/', coalesce((SELECT p.oid || ':' || p.xmin || ':' || coalesce("
-	"   (SELECT r.oid FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),%s "
-	"0)"
-	"  FROM pg_catalog.pg_publication p WHERE p.pubname = %s), '0'), c.relfilenode,"
-	" coalesce((SELECT pg_catalog.string_agg(a.attnum || ':' || a.xmin, ',' ORDER BY a.attnum) FROM "
-	"pg_catalog.pg_attribute a"
+	"pg_catalog.concat_ws('/', coalesce((SELECT pg_catalog.string_agg(p.oid || ':' || p.xmin || ':' || "
+	"pg_catalog.concat_ws('+', (SELECT pg_catalog.string_agg(r.oid::text, '+' ORDER BY r.oid) FROM "
+	"pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = ANY (x.self))%s), ',' ORDER BY "
+	"p.oid)"
+	"  FROM pg_catalog.pg_publication p WHERE p.pubname = ANY (%s::pg_catalog.text[])), '0'),"
+	" CASE c.relkind WHEN 'p' THEN 'p' || x.files ELSE c.relfilenode::text END,"
+	" c.relnatts || ';' || coalesce((SELECT pg_catalog.string_agg(a.attnum || ':' || a.xmin || ':' ||"
+	"   pg_catalog.substr(pg_catalog.md5(a.attname), 1, 8) || CASE WHEN a.atthasmissing THEN 'm' ELSE '' END,"
+	"   ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a"
 	"  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), ''),"
-	" c.relreplident::text || coalesce((SELECT pg_catalog.string_agg(i.indexrelid::text || "
-	"i.indisreplident::int || i.indisprimary::int, ',' ORDER BY i.indexrelid)"
+	" c.relreplident::text || coalesce(x.keys, '') || coalesce((SELECT "
+	"pg_catalog.string_agg(i.indexrelid::text || i.indisreplident::int || i.indisprimary::int, ',' ORDER BY "
+	"i.indexrelid)"
 	"  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), ''),"
 	" pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname))";
 
-static const char entry_of_schema[] = " (SELECT s.oid FROM pg_catalog.pg_publication_namespace s WHERE "
-									  "s.pnpubid = p.oid AND s.pnnspid = c.relnamespace),";
+static const char entry_of_schema[] =
+	", (SELECT pg_catalog.string_agg('s' || s.oid, '+' ORDER BY s.oid) FROM "
+	"pg_catalog.pg_publication_namespace s"
+	" WHERE s.pnpubid = p.oid AND s.pnnspid IN (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = ANY "
+	"(x.self)))";
 
-char *shape_sql(uint32_t server_version, const char *publication, const uint32_t *oids, size_t n)
+static const char from_classes[] =
+	" END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,"
+	" LATERAL (SELECT CASE WHEN c.relispartition THEN ARRAY(SELECT relid::oid FROM "
+	"pg_catalog.pg_partition_ancestors(c.oid)) ELSE ARRAY[c.oid] END, p.files, p.keys FROM (SELECT) one"
+	"  LEFT JOIN LATERAL (WITH RECURSIVE part(oid, pending) AS ("
+	"    SELECT inhrelid, inhdetachpending FROM pg_catalog.pg_inherits WHERE inhparent = c.oid"
+	"    UNION ALL SELECT i.inhrelid, i.inhdetachpending FROM part JOIN pg_catalog.pg_inherits i ON "
+	"i.inhparent = "
+	"part.oid)"
+	"   SELECT pg_catalog.md5(pg_catalog.string_agg(pg_catalog.concat_ws(',', k.oid, pending, k.relfilenode,"
+	"     (SELECT count(*) FROM pg_catalog.pg_attribute a WHERE a.attrelid = k.oid AND a.atthasmissing)), ' "
+	"' ORDER "
+	"BY k.oid)) AS files,"
+	"    pg_catalog.md5(pg_catalog.string_agg(pg_catalog.concat_ws(',', k.relreplident, (SELECT i.indexrelid "
+	"FROM "
+	"pg_catalog.pg_index i WHERE i.indrelid = k.oid"
+	"     AND i.indisreplident), (SELECT i.indexrelid FROM pg_catalog.pg_index i WHERE i.indrelid = k.oid "
+	"AND "
+	"i.indisprimary)), ' ' ORDER BY k.oid)) AS keys"
+	"    FROM part JOIN pg_catalog.pg_class k ON k.oid = part.oid WHERE k.relkind <> 'p') p ON c.relkind = "
+	"'p') "
+	"x(self, files, keys)"
+	" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
+	" AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
+
+char *shape_sql(uint32_t server_version, const char *publications, const uint32_t *oids, size_t n)
 {
 	struct buf b = {0};
-	char *name = quote_literal(publication), *shape = NULL, oid[16];
-	if (asprintf(&shape, shape_of_class, server_version >= 150000 ? entry_of_schema : "", name) < 0) abort();
+	char *array = publication_array(publications), *literal = quote_literal(array), *shape = NULL, oid[16];
+	if (asprintf(&shape, shape_of_class, server_version >= 150000 ? entry_of_schema : "", literal) < 0)
+		abort();
 	static const char first[] = "SELECT c.oid, n.nspname, c.relname, CASE WHEN c.oid IN (0";
 	buf_put(&b, first, sizeof first - 1);
 	for (size_t i = 0; i < n; i++) {
@@ -90,12 +217,9 @@ char *shape_sql(uint32_t server_version, const char *publication, const uint32_t
 	}
 	buf_put(&b, ") THEN ", 7);
 	buf_put(&b, shape, strlen(shape));
-	static const char rest[] =
-		" END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-		" WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't'"
-		" AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
-	buf_put(&b, rest, sizeof rest);
+	buf_put(&b, from_classes, sizeof from_classes);
 	free(shape);
-	free(name);
+	free(literal);
+	free(array);
 	return (char *)b.p;
 }

@@ -8,22 +8,30 @@
  * table was out of the publication. So the catalog is asked: at every start, soon after the
  * server describes a table again, and every few seconds.
  *
- *     publication:xmin:entry / file node / attnum:xmin,... / key indexes / name
+ *     publication:xmin:entries,... / files / count;attnum:xmin:name,... / key indexes / name
+ *
+ * - files: the file node; of a partitioned table "p" and a digest of its partitions and their files, since a
+ *   partition that is truncated, attached or detached has no events either.
+ * - count: the columns that were ever added; name: a digest of the column's; followed by m where rows
+ *   that were there before the column have a value in it.
  *
  * Pure, but for the text of the question.
  */
 #ifndef READER_SHAPE_H
 #define READER_SHAPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum shape_change {
 	SHAPE_SAME,
-	SHAPE_STORAGE, /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed
-					*/
-	SHAPE_OTHER,   /* names, keys, defaults: worth a look at the catalog, no row has changed */
-	SHAPE_ALTERED, /* rows may read differently now without the log saying so: read them again */
+	SHAPE_STORAGE,  /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed
+					 */
+	SHAPE_OTHER,    /* names, keys, defaults: worth a look at the catalog, no row has changed */
+	SHAPE_EXTENDED, /* as OTHER, and columns were added that are NULL in every row there was */
+	SHAPE_PARTS,    /* of a partitioned table: rows may have come and gone with whole partitions */
+	SHAPE_ALTERED,  /* rows may read differently now without the log saying so: read them again */
 	SHAPE_REPUBLISHED /* it was out of the publication meanwhile, or published otherwise: changes may be lost:
 						 read them again, with a sweep */
 };
@@ -31,9 +39,12 @@ enum shape_change {
 /* before "" (nothing known) compares as SHAPE_SAME. */
 enum shape_change shape_compare(const char *before, const char *now);
 
+/* True: a column was renamed, or a name that a column had is another one's now. */
+bool shape_renames(const char *before, const char *now);
+
 /*
  * The question for all tables that could be replicated: rows of (oid, schema, table, shape),
- * shape NULL for those not among oids. malloc'd text without parameters.
+ * shape NULL for those not among oids. publications as in publication.h. malloc'd text without parameters.
  */
 char *shape_sql(uint32_t server_version, const char *publication, const uint32_t *oids, size_t n);
 

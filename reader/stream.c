@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "reader/lineage.h"
+#include "reader/publication.h"
 
 enum {
 	PASS_MESSAGES = 4096,   /* messages a turn of the loop, so that timers and the other socket get theirs */
@@ -185,7 +186,7 @@ static void ignore_notice(void *ctx, const PGresult *r)
 static char *start_command(const char *slot, const char *publication, lsn_t from)
 {
 	char text[LSN_TEXT_SIZE], *sql = NULL;
-	char *slot_id = quote_identifier(slot), *publication_id = quote_identifier(publication);
+	char *slot_id = quote_identifier(slot), *publication_id = publication_identifiers(publication);
 	char *names = quote_replication_literal(publication_id);
 	if (asprintf(
 			&sql,

@@ -215,16 +215,6 @@ def test_row_filter():
             equal_where(server, tm, other)
 
 
-@since(15)
-def test_column_list():
-    with Server() as server, Tidemark(server, "public.t") as tm:
-        make_table(server)
-        server.sql("CREATE PUBLICATION tidemark FOR TABLE t (id)")
-        r = tm.run(timeout=30)
-        check(r.code == EXIT_USAGE and "public.t" in r.err and "columns" in r.err, lambda: f"a column list: {r}")
-        check(server.slots() == {}, "it made a slot")
-
-
 @since(18)
 def test_generated_columns():
     """Stored ones are copied if the publication has them; virtual ones never are."""
