@@ -47,19 +47,33 @@ static const struct column *key_column(const struct schema *s, size_t i)
 	return &s->columns[s->key_columns[i]];
 }
 
-static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
+/* A key column may be cast to another type than its own: operand.h. */
+static const char *own_cast(const struct chunk_source *from, size_t column)
 {
-	const struct column *c = key_column(from->schema, i);
+	for (size_t i = 0; from->operands && i < from->schema->nkeys; i++)
+		if (from->schema->key_columns[i] == column) return from->operands[i].cast;
+	return NULL;
+}
+
+void chunk_sql_cast(struct buf *out, const struct chunk_source *from, size_t column)
+{
+	const struct column *c = &from->schema->columns[column];
+	const char *own = own_cast(from, column);
 
 	put(out, "::");
-	if (from->operands)
-		put(out, from->operands[i].cast);
+	if (own)
+		put(out, own);
 	else if (c->type_oid == BPCHAR_OID)
 		put(out, "bpchar");
 	else if (c->type_oid == BIT_OID)
 		put(out, "\"bit\"");
 	else
 		put(out, c->type_name);
+}
+
+static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
+{
+	chunk_sql_cast(out, from, from->schema->key_columns[i]);
 }
 
 static void put_all_columns(struct buf *out, const struct schema *s)
@@ -105,7 +119,7 @@ static void put_key_params(struct buf *out, const struct chunk_source *from)
 }
 
 /* A row comparison has one operator for all columns, and looks it up in one schema. */
-static bool has_own_operators(const struct chunk_source *from)
+bool chunk_sql_has_operators(const struct chunk_source *from)
 {
 	for (size_t i = 0; from->operands && i < from->schema->nkeys; i++)
 		if (from->operands[i].gt || from->operands[i].eq) return true;
@@ -194,7 +208,7 @@ const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, boo
 
 	put(&t, "SELECT ");
 	put_all_columns(&t, s);
-	if (!first && has_own_operators(from)) {
+	if (!first && chunk_sql_has_operators(from)) {
 		put_branches(&t, from);
 	} else {
 		put_from(&t, from->from_sql);
@@ -268,7 +282,7 @@ const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, boo
 		put_key_columns(&t, s);
 	put_from(&t, from->from_sql);
 	put(&t, " WHERE ");
-	if (has_own_operators(from))
+	if (chunk_sql_has_operators(from))
 		put_exists(&t, from);
 	else
 		put_in(&t, from);
@@ -294,7 +308,10 @@ const char *chunk_sql_array(struct arena *a, const struct slice *texts, size_t n
 	buf_put_u8(&t, '{');
 	for (size_t i = 0; i < n; i++) {
 		put(&t, i ? "," : "");
-		put_element(&t, texts[i]);
+		if (texts[i].p)
+			put_element(&t, texts[i]);
+		else
+			put(&t, "NULL");
 	}
 	buf_put_u8(&t, '}');
 	return finish(a, &t);

@@ -29,7 +29,8 @@ struct chunk_source {
 	const struct schema *schema;
 	const struct operand *operands; /* or NULL */
 	const char *from_sql;
-	const char *filter_sql; /* or NULL */
+	const char *filter_sql;        /* or NULL */
+	const char *const *collations; /* of each column, or NULL; as in struct copier_table */
 };
 
 const char *chunk_sql_lock(struct arena *a, const char *from_sql);
@@ -39,9 +40,13 @@ const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, boo
  */
 const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, bool whole);
 
+/* Some key column is compared by operators of its own: no row comparison. */
+bool chunk_sql_has_operators(const struct chunk_source *from);
+/* "::type" of a column of the table, as a text of it is cast to. */
+void chunk_sql_cast(struct buf *out, const struct chunk_source *from, size_t column);
 /* "name", with quotes inside doubled. */
 void chunk_sql_identifier(struct buf *out, const char *name);
-/* The text of a text[] with these elements, NUL-terminated: {"a","b\"c"}. */
+/* The text of a text[] with these elements, NUL-terminated: {"a","b\"c",NULL}; p == NULL is NULL. */
 const char *chunk_sql_array(struct arena *a, const struct slice *texts, size_t n);
 
 #endif

@@ -27,7 +27,10 @@ void copier_destroy(struct copier *c)
 	struct table *t, *next;
 
 	if (!c) return;
-	request_destroy(c->request);
+	for (struct request *r = c->requests, *after; r; r = after) {
+		after = r->next;
+		request_destroy(r);
+	}
 	for (struct window *w = c->windows, *after; w; w = after) {
 		after = w->next;
 		window_destroy(w);
@@ -49,9 +52,12 @@ void copier_destroy(struct copier *c)
 static void clock_was_set_back(struct copier *c, int64_t now_us)
 {
 	c->now_us = c->pruned_us = now_us;
-	c->gate_at_us = c->floor_at_us = c->probe_at_us = 0;
-	for (struct table *t = c->tables; t; t = t->hh.next)
+	c->gate_at_us = c->floor_at_us = c->probe_at_us = c->yield_at_us = 0;
+	for (struct table *t = c->tables; t; t = t->hh.next) {
 		t->not_before_us = t->doubt.due_us = 0;
+		for (struct run *r = t->runs; r; r = r->next)
+			r->not_before_us = 0;
+	}
 }
 
 void copier_clock(struct copier *c, int64_t now_us)
@@ -94,15 +100,9 @@ void copier_flush(struct copier *c)
 	copier_emit(c, b);
 }
 
-void copier_run_moved(struct copier *c, struct table *t, struct batch *b)
-{
-	batch_add_run_state(b, t->id, t->run->id, t->run->state, c->now_us);
-	t->copied = t->copied || t->run->state == RUN_DONE;
-}
-
 /* ---- tables ---- */
 
-static struct table *table_of(struct copier *c, uint32_t id)
+struct table *copier_table_of(struct copier *c, uint32_t id)
 {
 	struct table *t = copier_table(c, id);
 
@@ -112,12 +112,11 @@ static struct table *table_of(struct copier *c, uint32_t id)
 	return t;
 }
 
-static void drop_request_of(struct copier *c, uint32_t table_id, uint64_t run_id)
+void copier_drop_requests(struct copier *c, uint32_t table_id, uint64_t run_id)
 {
-	struct request *r = c->request;
-
-	if (r && r->table && r->pub.table_id == table_id && (run_id == 0 || r->pub.run_id == run_id))
-		request_drop(r, REQUEST_DROPPED);
+	for (struct request *r = c->requests; r; r = r->next)
+		if (r->table && r->pub.table_id == table_id && (run_id == 0 || r->pub.run_id == run_id))
+			request_drop(r, REQUEST_DROPPED);
 }
 
 /*
@@ -128,20 +127,22 @@ static void drop_request_of(struct copier *c, uint32_t table_id, uint64_t run_id
 static void start_over(struct copier *c, struct table *t, bool other_key)
 {
 	copier_drop_windows(c, t->id, 0);
-	drop_request_of(c, t->id, 0);
+	copier_drop_requests(c, t->id, 0);
 	inquiry_reset(&t->doubt.keys);
 	if (other_key) inquiry_advance(&t->doubt.keys, (struct slice){0});
-	if (t->run && other_key)
-		run_restart(t->run);
-	else if (t->run)
-		run_rewind(t->run);
+	for (struct run *r = t->runs; r; r = r->next) {
+		if (other_key)
+			run_restart(r);
+		else
+			run_rewind(r);
+	}
 	t->not_before_us = 0;
 	backoff_reset(&t->retry);
 }
 
 void copier_set_table(struct copier *c, const struct copier_table *d)
 {
-	struct table *t = table_of(c, d->schema->table_id);
+	struct table *t = copier_table_of(c, d->schema->table_id);
 	bool known = t->schema != NULL;
 	enum table_change change = table_describe(t, d, c->next_text + 1);
 
@@ -150,104 +151,18 @@ void copier_set_table(struct copier *c, const struct copier_table *d)
 	if (known) start_over(c, t, change == TABLE_OTHER_KEY);
 }
 
-void copier_hold_run(struct copier *c, struct table *t)
-{
-	copier_drop_windows(c, t->id, t->run->id);
-	drop_request_of(c, t->id, t->run->id);
-	run_rewind(t->run);
-	t->run->gate_state = GATE_REFUSED;
-	c->gate_at_us = c->now_us + backoff_next(&c->gate_wait);
-}
-
-static void stop_run(struct copier *c, struct table *t)
-{
-	struct run *r = t->run;
-
-	if (!run_is_open(r)) return;
-	copier_drop_windows(c, t->id, r->id);
-	drop_request_of(c, t->id, r->id);
-	r->state = RUN_STOPPED;
-	batch_add_run_state(copier_outbox(c), t->id, r->id, RUN_STOPPED, c->now_us);
-}
-
 void copier_remove_table(struct copier *c, uint32_t table_id)
 {
 	struct table *t = copier_table(c, table_id);
 
 	if (!t) return;
-	stop_run(c, t);
+	copier_stop_runs(c, t, "the table is no longer replicated");
 	copier_drop_windows(c, table_id, 0);
-	drop_request_of(c, table_id, 0);
+	copier_drop_requests(c, table_id, 0);
 	if (c->turn == t) c->turn = NULL;
 	HASH_DEL(c->tables, t);
 	table_destroy(t);
 	copier_flush(c);
-}
-
-/* ---- runs ---- */
-
-static void take_run(struct copier *c, struct table *t, const struct run_record *r)
-{
-	struct run *before = t->run; /* r may point into it */
-
-	stop_run(c, t);
-	t->run = run_create(r, c->config.epoch);
-	run_destroy(before);
-	if (r->id >= c->next_run) c->next_run = r->id + 1;
-}
-
-void copier_load_run(struct copier *c, const struct run_record *r)
-{
-	struct table *t = table_of(c, r->table_id);
-
-	if (!t->run || t->run->id < r->id)
-		take_run(c, t, r);
-	else if (run_record_is_open(r))
-		batch_add_run_state(copier_outbox(c), t->id, r->id, RUN_STOPPED, c->now_us);
-	copier_flush(c);
-}
-
-uint64_t copier_start_run(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
-						  const char *gate, const char *requester, int64_t now_us)
-{
-	return copier_start_run_as_of(c, table_id, kind, sweep, gate, requester, LSN(0), now_us);
-}
-
-/* Entries below it are what the run replaces. */
-static lsn_t accepted_at(const struct copier *c, const struct run *before, lsn_t as_of)
-{
-	lsn_t at = as_of.v > c->received.v ? as_of : c->received;
-
-	return run_is_open(before) && before->replaces.v > at.v ? before->replaces : at;
-}
-
-uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
-								const char *gate, const char *requester, lsn_t as_of, int64_t now_us)
-{
-	struct table *t = table_of(c, table_id);
-	struct buf both = {0};
-	struct run_record r = {
-		.id = c->next_run,
-		.table_id = table_id,
-		.kind = (uint8_t)kind,
-		.state = RUN_COPYING,
-		.sweep = sweep,
-		.gate = run_inherit_gate(t->run, gate ? gate : "", &both),
-		.requester = requester ? requester : "",
-		.first_snapshot = "",
-		.last_snapshot = "",
-		.accepted = {c->config.epoch, accepted_at(c, t->run, as_of), 0},
-	};
-
-	assert(!c->tx.open);
-	copier_clock(c, now_us);
-	r.started_us = c->now_us;
-	stop_run(c, t);
-	batch_add_run(copier_outbox(c), &r);
-	take_run(c, t, &r);
-	buf_finish(&both);
-	copier_flush(c);
-	return r.id;
 }
 
 /* ---- the stream ---- */
@@ -293,18 +208,13 @@ static bool is_overtaken(const struct copier *c, const struct window *w, uint32_
 	return w && w->table_id == table_id && w->has_snapshot && !snap_sees(&w->snap, c->tx.xid);
 }
 
-/* The window of rows that are still arriving; NULL = none. */
-static struct window *arriving(const struct copier *c)
-{
-	return c->request ? c->request->window : NULL;
-}
-
 void copier_stream_change(struct copier *c, uint32_t table_id, struct slice key)
 {
 	count_transaction(c);
 	for (struct window *w = c->windows; w; w = w->next)
 		if (is_overtaken(c, w, table_id)) window_supersede(w, key);
-	if (is_overtaken(c, arriving(c), table_id)) window_supersede(arriving(c), key);
+	for (struct request *r = c->requests; r; r = r->next) /* rows that are still arriving */
+		if (is_overtaken(c, r->window, table_id)) window_supersede(r->window, key);
 }
 
 void copier_stream_truncate(struct copier *c, uint32_t table_id)
@@ -312,7 +222,8 @@ void copier_stream_truncate(struct copier *c, uint32_t table_id)
 	count_transaction(c);
 	for (struct window *w = c->windows; w; w = w->next)
 		if (is_overtaken(c, w, table_id)) window_truncate(w);
-	if (is_overtaken(c, arriving(c), table_id)) window_truncate(arriving(c));
+	for (struct request *r = c->requests; r; r = r->next)
+		if (is_overtaken(c, r->window, table_id)) window_truncate(r->window);
 }
 
 void copier_stream_commit(struct copier *c, lsn_t end_lsn)
@@ -342,12 +253,33 @@ static void skip_doubt(struct copier *c, struct table *t)
 		table_doubt_asked(t, q->keys->resume, q->keys->end, c->now_us);
 }
 
-static void skip_suspects(struct copier *c, struct table *t)
+static void skip_suspects(struct copier *c, struct table *t, struct run *r)
 {
-	struct inquiry *q = &t->run->suspects;
+	struct inquiry *q = &r->suspects;
 
 	if (q->step != INQUIRY_LISTED || q->keys->n > 0) return;
-	if (run_suspects_closed(t->run, q->keys->resume, q->keys->end)) copier_run_moved(c, t, copier_outbox(c));
+	if (run_suspects_closed(r, q->keys->resume, q->keys->end)) copier_run_moved(c, t, r, copier_outbox(c));
+}
+
+/* A list that is empty, or whose end was reached by a restart. */
+static void skip_listed(struct copier *c, struct table *t, struct run *r)
+{
+	struct inquiry *q = &r->listing;
+
+	if (q->step != INQUIRY_LISTED || q->keys->n > 0) return;
+	if (run_listing_closed(r, q->keys->resume, q->keys->end, 0)) copier_run_moved(c, t, r, copier_outbox(c));
+}
+
+static void answer_keys(struct copier *c, struct table *t, const struct answer *a)
+{
+	struct run *r = t->run;
+
+	if (inquiry_answer(&t->doubt.keys, a, t->schema))
+		skip_doubt(c, t);
+	else if (r && inquiry_answer(&r->suspects, a, t->schema))
+		skip_suspects(c, t, r);
+	else if (r && inquiry_answer(&r->listing, a, t->schema))
+		skip_listed(c, t, r);
 }
 
 void copier_answer(struct copier *c, const struct answer *a, int64_t now_us)
@@ -356,14 +288,17 @@ void copier_answer(struct copier *c, const struct answer *a, int64_t now_us)
 
 	copier_clock(c, now_us);
 	if (a->kind == ANSWER_DOUBT)
-		table_doubt_is(table_of(c, a->table_id), a->count, c->now_us);
-	else if (!t || !t->schema)
-		return; /* it left meanwhile */
-	else if (inquiry_answer(&t->doubt.keys, a, t->schema))
-		skip_doubt(c, t);
-	else if (t->run && inquiry_answer(&t->run->suspects, a, t->schema))
-		skip_suspects(c, t);
+		table_doubt_is(copier_table_of(c, a->table_id), a->count, c->now_us);
+	else if (a->kind == ANSWER_KEYS && t && t->schema) /* else it left meanwhile */
+		answer_keys(c, t, a);
 	copier_flush(c);
+}
+
+/* ---- yielding ---- */
+
+void copier_set_load(struct copier *c, struct copier_load load)
+{
+	c->load = load;
 }
 
 /* ---- state ---- */
@@ -402,8 +337,10 @@ bool copier_is_gated(const struct copier *c, const char **gate)
 		return true;
 	}
 	for (const struct table *t = c->tables; t; t = t->hh.next) {
-		if (!run_is_gated(t->run) || t->run->gate_state == GATE_CLOSED) continue;
-		*gate = run_gate_text(t->run);
+		const struct run *r = table_gated_run(t);
+
+		if (!r || r->gate_state == GATE_CLOSED) continue;
+		*gate = run_gate_text(r);
 		return true;
 	}
 	return false;
@@ -413,7 +350,13 @@ bool copier_get_progress(const struct copier *c, uint32_t table_id, struct copie
 {
 	const struct table *t = copier_table(c, table_id);
 
-	if (!t || !t->run) return false;
-	*out = (struct copier_progress){.rows_read = t->run->rows_read, .state = t->run->state};
+	const struct run *r = t ? t->run : NULL;
+
+	if (!t || (!r && t->last.id == 0)) return false;
+	if (r)
+		*out = (struct copier_progress){.run_id = r->id, .rows_read = r->rows_read, .state = r->state};
+	else
+		*out = (struct copier_progress){
+			.run_id = t->last.id, .rows_read = t->last.rows_read, .state = t->last.state};
 	return true;
 }

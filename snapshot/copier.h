@@ -122,14 +122,19 @@ uint64_t copier_request_run(struct copier *c, const struct run_request *r, bool 
  * paused again, and one that is not paused resumed, without effect. Between source transactions. */
 bool copier_pause_run(struct copier *c, uint64_t run_id, int64_t now_us);
 bool copier_resume_run(struct copier *c, uint64_t run_id, int64_t now_us);
-bool copier_stop_run(struct copier *c, uint64_t run_id, const char *why, int64_t now_us);
+/*
+ * A first copy that has not begun waits for what was hanging when we attached, and what that was is in its
+ * record only: it cannot be stopped then (it can be paused).
+ */
+enum run_stop { RUN_STOP_OK, RUN_STOP_UNKNOWN, RUN_STOP_GATED };
+enum run_stop copier_stop_run(struct copier *c, uint64_t run_id, const char *why, int64_t now_us);
 
 /*
- * The text that finds fault with a condition or a bound before it is recorded: it returns no row, or one row
- * with `true` where from is behind to, or fails with the server's message. Parameters: the texts of from,
- * then those of to, as far as there are any. malloc'd.
+ * The statement that finds fault with a condition or bounds before they are recorded: it returns no row, or
+ * one where from is behind to, or fails with the server's message. It reads nothing. NULL when there is
+ * nothing to check, or the table is not set. malloc'd.
  */
-char *copier_check_sql(const struct copier *c, const struct run_request *r, int *nparams);
+char *copier_check_sql(const struct copier *c, const struct run_request *r);
 
 /* ---- asking ---- */
 enum chunk_kind {

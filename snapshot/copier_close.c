@@ -47,19 +47,38 @@ static void close_doubt(struct copier *c, struct table *t, const struct window *
 		table_doubt_asked(t, w->resume, w->resume_end, c->now_us);
 }
 
+/* What was left out has to be asked for again: as a suspect it still is one, the list goes on from the same
+ * place with fewer keys. */
+static bool close_suspects(struct run *r, const struct window *w)
+{
+	if (!w->cut) return run_suspects_closed(r, w->resume, w->resume_end);
+	inquiry_reset(&r->suspects);
+	return false;
+}
+
+static bool close_listed(struct run *r, const struct window *w)
+{
+	if (!w->cut) return run_listing_closed(r, w->resume, w->resume_end, w->chunk->rows_read);
+	inquiry_reset(&r->listing);
+	return false;
+}
+
 /* Moves the walk that asked for the chunk; a state that the run reaches by it travels in the same batch. */
 static void note_closed(struct copier *c, const struct window *w, struct pos bound)
 {
 	struct table *t = copier_table(c, w->table_id);
+	struct run *r = t ? table_find_run(t, w->run_id) : NULL;
 	bool moved = false;
 
 	if (w->kind == CHUNK_PAGE)
-		moved = run_page_closed(t->run, w->chunk, bound, w->last);
-	else if (w->kind == CHUNK_EXISTS)
-		moved = run_suspects_closed(t->run, w->resume, w->resume_end);
+		moved = run_page_closed(r, w->chunk, bound, w->last);
+	else if (w->kind == CHUNK_EXISTS || w->kind == CHUNK_SCOPED)
+		moved = close_suspects(r, w);
+	else if (r)
+		moved = close_listed(r, w);
 	else if (w->kind == CHUNK_KEYED)
 		close_doubt(c, t, w);
-	if (moved) copier_run_moved(c, t, w->batch);
+	if (moved) copier_run_moved(c, t, r, w->batch);
 }
 
 /* ---- the unseen set ---- */
@@ -81,21 +100,21 @@ static void add_drop(void *ctx, lsn_t commit_lsn)
  * yet. */
 static bool older_may_come(const struct copier *c, const struct window *w)
 {
-	const struct request *r = c->request;
-
-	return r && r->window && !r->window->has_snapshot && r->asked_seq < w->snapshot_seq;
+	for (const struct request *r = c->requests; r; r = r->next)
+		if (r->window && !r->window->has_snapshot && r->asked_seq < w->snapshot_seq) return true;
+	return false;
 }
 
 static size_t snapshots_in_use(const struct copier *c, const struct window *w, const struct snap **snaps)
 {
-	const struct window *arriving = c->request ? c->request->window : NULL;
 	size_t n = 0;
 
 	snaps[n++] = &w->snap;
 	if (MUTANT(PRUNE_ONE)) return n;
 	for (const struct window *x = c->windows; x; x = x->next)
 		snaps[n++] = &x->snap;
-	if (arriving && arriving->has_snapshot) snaps[n++] = &arriving->snap;
+	for (const struct request *r = c->requests; r; r = r->next) /* rows that are still arriving */
+		if (r->window && r->window->has_snapshot) snaps[n++] = &r->window->snap;
 	return n;
 }
 
@@ -104,6 +123,8 @@ static size_t count_windows(const struct copier *c)
 	size_t n = 0;
 
 	for (const struct window *w = c->windows; w; w = w->next)
+		n++;
+	for (const struct request *r = c->requests; r; r = r->next)
 		n++;
 	return n;
 }
@@ -149,9 +170,16 @@ static void prune(struct copier *c, struct window *w)
  * Its S was good enough when it came, but a run may begin before the stream has
  * reached what it replaces: then a transaction that S does not see could still come.
  */
-static bool is_below_its_run(const struct copier *c, const struct window *w, struct pos bound)
+static bool is_below_its_run(const struct run *r, struct pos bound)
 {
-	return w->kind == CHUNK_PAGE && bound.lsn.v < copier_table(c, w->table_id)->run->replaces.v;
+	return r && bound.lsn.v < r->replaces.v;
+}
+
+static struct run *run_of(const struct copier *c, const struct window *w)
+{
+	struct table *t = copier_table(c, w->table_id);
+
+	return t && w->run_id != 0 ? table_find_run(t, w->run_id) : NULL;
 }
 
 static void close_window(struct copier *c, struct window *w)
@@ -160,8 +188,8 @@ static void close_window(struct copier *c, struct window *w)
 
 	if (MUTANT(BOUND_HIGH)) bound.lsn = w->high;
 	if (MUTANT(BOUND_LOW)) bound.lsn = w->asked_at;
-	if (is_below_its_run(c, w, bound)) {
-		copier_hold_run(c, copier_table(c, w->table_id)); /* w goes with it */
+	if (is_below_its_run(run_of(c, w), bound)) {
+		copier_hold_run(c, copier_table(c, w->table_id), run_of(c, w)); /* w goes with it */
 		return;
 	}
 	unlink_window(c, w);

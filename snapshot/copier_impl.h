@@ -1,7 +1,8 @@
 /*
- * snapshot/copier_impl.h - the copier's own state, shared by its four files:
+ * snapshot/copier_impl.h - the copier's own state, shared by its files:
  *
- *   copier.c        tables, runs, stream events, answers
+ *   copier.c        tables, stream events, answers
+ *   copier_runs.c   runs: begin, pause, end
  *   copier_ask.c    what to ask next, and when
  *   copier_reply.c  the reply to it
  *   copier_close.c  windows that close: bound, order, prune
@@ -18,10 +19,10 @@ struct copier {
 	struct copier_config config;
 	struct copier_sink sink;
 
-	struct table *tables;    /* hash by id; in the order they were added */
-	struct table *turn;      /* the one asked for last */
-	struct request *request; /* unanswered; NULL = none */
-	struct window *windows;  /* open, in the order asked */
+	struct table *tables;     /* hash by id; in the order they were added */
+	struct table *turn;       /* the one asked for last */
+	struct request *requests; /* unanswered */
+	struct window *windows;   /* open, in the order asked */
 
 	/* The stream. */
 	struct unseen *unseen;
@@ -51,6 +52,8 @@ struct copier {
 	struct backoff gate_wait;
 	int64_t gate_at_us;  /* gated tables wait until then */
 	int64_t floor_at_us; /* everything does */
+	struct copier_load load;
+	int64_t yield_at_us; /* runs wait until then */
 	struct backoff probe_wait;
 	int64_t probe_at_us; /* not before, after a failed one */
 };
@@ -62,11 +65,19 @@ struct batch *copier_outbox(struct copier *c);
 void copier_flush(struct copier *c);                 /* the outbox, unless inside a transaction */
 void copier_emit(struct copier *c, struct batch *b); /* takes b; an empty one is not emitted */
 
-/* The state of the table's run has changed: says so in b. */
-void copier_run_moved(struct copier *c, struct table *t, struct batch *b);
+/* ---- copier_runs.c ---- */
+/* The run goes on in another state, or has ended and is no more: says so in b. */
+void copier_run_moved(struct copier *c, struct table *t, struct run *r, struct batch *b);
+/* What was read of it and has not closed is given up. */
+void copier_give_up(struct copier *c, struct table *t, struct run *r);
+/* Its chunks are not good enough: they are given up, and asked for again after a while. */
+void copier_hold_run(struct copier *c, struct table *t, struct run *r);
+void copier_fail_run(struct copier *c, struct table *t, struct run *r, const char *why);
+void copier_stop_runs(struct copier *c, struct table *t, const char *why);
 
-/* Its pages are not good enough: they are given up, and asked for again after a while. */
-void copier_hold_run(struct copier *c, struct table *t);
+struct table *copier_table_of(struct copier *c, uint32_t id); /* made if need be */
+void copier_drop_requests(struct copier *c, uint32_t table_id,
+						  uint64_t run_id); /* run_id 0: all of the table */
 
 /* copier_close.c */
 void copier_close_windows(struct copier *c); /* those that may close now */

@@ -6,7 +6,8 @@
 /* A page that brings more than this many times the bytes aimed for ends early. */
 #define CUT_FACTOR 2
 
-#define SCHEMA_WAIT_US 1000000
+#define SCHEMA_WAIT_US      1000000
+#define SCHEMA_REFUSALS_MAX 5
 
 static const char *name_of(const struct request *r)
 {
@@ -16,13 +17,20 @@ static const char *name_of(const struct request *r)
 /* The unanswered request, if it is this one. */
 static struct request *request_of(struct copier *c, uint64_t id, struct err *err)
 {
-	if (c->request && c->request->pub.id == id) return c->request;
+	for (struct request *r = c->requests; r; r = r->next)
+		if (r->pub.id == id) return r;
 	err_set(err, ERR_PROTOCOL, "a reply to chunk %llu, which is not the one asked for",
 			(unsigned long long)id);
 	return NULL;
 }
 
 /* ---- the snapshot ---- */
+
+/* NULL: it is of no run. Only one that is wanted has one for certain. */
+static struct run *run_of(const struct request *r)
+{
+	return r->table && r->pub.run_id != 0 ? table_find_run(r->table, r->pub.run_id) : NULL;
+}
 
 /*
  * S must see what was taken for visible before (only another server can see
@@ -34,12 +42,12 @@ static bool is_admitted(struct copier *c, const struct request *r)
 
 	c->floor_refused = c->floor_text && !snap_covers(s, &c->floor);
 	return !c->floor_refused &&
-		   (!r->table || !r->table->run || run_admits(r->table->run, s, c->unseen, r->window->high));
+		   (!r->table || table_admits(r->table, run_of(r), s, c->unseen, r->window->high));
 }
 
 static void check_snapshot(struct copier *c, struct request *r)
 {
-	bool was_held = c->floor_refused || (r->table && run_is_gated(r->table->run));
+	bool was_held = c->floor_refused || (r->table && table_gated_run(r->table));
 
 	if (!is_admitted(c, r))
 		request_drop(r, REQUEST_REFUSED);
@@ -56,13 +64,13 @@ bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, 
 	if (r->fate != REQUEST_WANTED) return true;
 	if (r->window->has_snapshot)
 		return err_set(err, ERR_PROTOCOL, "chunk of %s: a second snapshot", name_of(r));
-	if (r->pub.kind == CHUNK_PROBE)
+	if (r->pub.kind == CHUNK_PROBE || r->pub.kind == CHUNK_CHECK)
 		high = LSN(0); /* it has no rows that could wait */
 	else if (high.v == 0)
 		return err_set(err, ERR_PROTOCOL, "chunk of %s: no high watermark", name_of(r));
 	if (!window_open(r->window, snapshot, standby, high, ++c->seq, err))
 		return err_wrap(err, "chunk of %s", name_of(r));
-	check_snapshot(c, r);
+	if (r->pub.kind != CHUNK_CHECK) check_snapshot(c, r);
 	return true;
 }
 
@@ -91,7 +99,8 @@ static bool encode_key(struct request *r, struct row_key *k, struct err *err)
 static bool take_key(struct request *r, const struct slice *texts, struct row_key *k, struct err *err)
 {
 	const struct schema *s = r->table->schema;
-	bool only_key = r->pub.kind == CHUNK_EXISTS; /* its columns in key order, else all of the table */
+	/* Its columns in key order, else all of the table. */
+	bool only_key = r->pub.kind == CHUNK_EXISTS || (r->pub.kind == CHUNK_SCOPED && r->window->counts_only);
 
 	for (size_t i = 0; i < s->nkeys; i++) {
 		k->texts[i] = texts[only_key ? i : s->key_columns[i]];
@@ -138,10 +147,50 @@ static bool add_row(struct copier *c, struct request *r, const struct row_key *k
 	return true;
 }
 
+/* Digits without a sign; 0: not a number from 1 to n. */
+static size_t take_number(struct slice text, size_t n)
+{
+	size_t number = 0;
+
+	for (size_t i = 0; i < text.n && number <= n; i++) {
+		if (text.p[i] < '0' || text.p[i] > '9') return 0;
+		number = number * 10 + (size_t)(text.p[i] - '0');
+	}
+	return number <= n ? number : 0;
+}
+
+/*
+ * A stored row that is in the scope, and what the source has under its key. That may be a row of another
+ * text, which the server calls equal: then the source has none of this key.
+ */
+static bool take_scoped(struct copier *c, struct request *r, const struct slice *texts, struct err *err)
+{
+	bool whole = !r->window->counts_only;
+	size_t first_key = whole ? r->table->schema->key_columns[0] : 0;
+	size_t number = take_number(texts[0], r->keys->n);
+	struct keylist_key *asked;
+	struct row_key k;
+
+	if (number == 0)
+		return err_set(err, ERR_PROTOCOL, "row number \"%.*s\" of %zu", (int)texts[0].n,
+					   (const char *)texts[0].p, r->keys->n);
+	asked = &r->keys->keys[number - 1];
+	asked->in_scope = true;
+	texts++;
+	if (!texts[first_key].p) return true;
+	if (!take_key(r, texts, &k, err)) return false;
+	asked->returned = asked->returned || slice_eq(asked->key, k.key);
+	if (!whole || window_has_row(r->window, k.key)) return true;
+	encode_row(r, texts, &k);
+	return add_row(c, r, &k, err);
+}
+
 static bool take_row(struct copier *c, struct request *r, const struct slice *texts, struct err *err)
 {
 	struct row_key k;
 
+	if (r->pub.kind == CHUNK_CHECK) return true; /* that it came says all */
+	if (r->pub.kind == CHUNK_SCOPED) return take_scoped(c, r, texts, err);
 	if (!take_key(r, texts, &k, err)) return false;
 	if (r->keys) keylist_mark(r->keys, k.key);
 	if (r->pub.kind == CHUNK_EXISTS) return true;
@@ -174,20 +223,32 @@ bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, 
 
 /* ---- the end ---- */
 
-static void forget_request(struct copier *c)
+static void forget_request(struct copier *c, struct request *r)
 {
-	request_destroy(c->request);
-	c->request = NULL;
+	struct request **at = &c->requests;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	request_destroy(r);
 }
 
 /* What the request was for is to be asked for again. */
 static void ask_again(struct request *r)
 {
+	struct run *run = run_of(r);
+
 	if (!r->table) return;
-	if (r->pub.kind == CHUNK_KEYED)
-		inquiry_reset(&r->table->doubt.keys);
-	else if (r->pub.kind == CHUNK_EXISTS)
-		inquiry_reset(&r->table->run->suspects);
+	if (r->pub.kind == CHUNK_KEYED && !run) inquiry_reset(&r->table->doubt.keys);
+	if (!run) return;
+	switch (r->pub.kind) {
+	case CHUNK_PAGE: run->asked = false; break;
+	case CHUNK_KEYED: inquiry_reset(&run->listing); break;
+	case CHUNK_EXISTS:
+	case CHUNK_SCOPED: inquiry_reset(&run->suspects); break;
+	case CHUNK_CHECK: run->check = CHECK_NEEDED; break;
+	case CHUNK_PROBE: break;
+	}
 }
 
 static void end_refused(struct copier *c, struct request *r)
@@ -201,8 +262,9 @@ static void end_refused(struct copier *c, struct request *r)
 	ask_again(r);
 }
 
-static void measure(struct request *r, int64_t elapsed_us)
+static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 {
+	struct run *run = run_of(r);
 	const struct window *w = r->window;
 	struct pace *p = r->pub.kind == CHUNK_PAGE ? &r->table->page_pace : &r->table->key_pace;
 	/* Keys cost time whether the source has them or not; of a chunk cut short only its rows were looked at.
@@ -210,6 +272,11 @@ static void measure(struct request *r, int64_t elapsed_us)
 	uint32_t rows = r->keys && !w->cut ? (uint32_t)r->keys->n : w->chunk->rows_read;
 
 	pace_measured(p, rows, w->bytes, elapsed_us);
+	if (run) {
+		run->refusals = 0;
+		run_count_rows(run, rows, c->now_us);
+		c->yield_at_us = c->now_us + pace_pause(&c->load, elapsed_us);
+	}
 	r->table->not_before_us = 0;
 	backoff_reset(&r->table->retry);
 }
@@ -221,12 +288,13 @@ static void end_page(struct request *r)
 
 	w->last = !w->cut && r->nrows < r->limit;
 	window_set_cursor(w, cursor);
-	run_page_received(r->table->run, cursor, w->last);
+	run_page_received(run_of(r), cursor, w->last);
 }
 
 /* Which of the keys the source does not have is only known when every row was looked at. */
 static void end_keys(struct request *r)
 {
+	/* A row's number is looked at before the row is left out, so what is gone of those is known. */
 	if (!r->window->cut) window_add_gone(r->window, r->keys);
 	window_set_resume(r->window, r->keys);
 }
@@ -246,17 +314,34 @@ static bool stands_still(const struct request *r)
 	const struct buf *before;
 
 	if (r->pub.kind != CHUNK_PAGE || r->nrows == 0) return false;
-	before = &r->table->run->received;
+	before = &run_of(r)->received;
 	return before->n > 0 &&
 		   slice_eq((struct slice){before->p, before->n}, (struct slice){r->cursor.p, r->cursor.n});
 }
 
+static void end_check(struct copier *c, struct request *r)
+{
+	struct run *run = run_of(r);
+
+	if (r->nrows > 0) {
+		copier_fail_run(c, r->table, run, "the range is empty: its first key is behind its last");
+		return;
+	}
+	run->check = CHECK_GOOD;
+	run->refusals = 0;
+	backoff_reset(&r->table->retry);
+}
+
 static void end_wanted(struct copier *c, struct request *r, int64_t elapsed_us)
 {
+	if (r->pub.kind == CHUNK_CHECK) {
+		end_check(c, r);
+		return;
+	}
 	if (r->pub.kind == CHUNK_PROBE) {
 		backoff_reset(&c->probe_wait);
 	} else {
-		measure(r, elapsed_us);
+		measure(c, r, elapsed_us);
 		if (r->pub.kind == CHUNK_PAGE)
 			end_page(r);
 		else
@@ -281,7 +366,8 @@ bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t
 		end_wanted(c, r, elapsed_us);
 	else if (r->fate == REQUEST_REFUSED)
 		end_refused(c, r);
-	forget_request(c);
+	forget_request(c, r);
+	copier_flush(c);
 	copier_close_windows(c);
 	return true;
 }
@@ -299,15 +385,35 @@ static void failed_table(struct copier *c, struct request *r, enum chunk_failure
 	ask_again(r);
 }
 
-void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us)
+/*
+ * Text that someone gave may name a column that is not there, or one that was there until a moment ago and is
+ * not in the text we made: that one is asked for again under the table's new description.
+ */
+static bool is_hopeless(struct run *run, enum chunk_failure why)
 {
-	struct request *r = c->request;
+	return why == CHUNK_REFUSED || (why == CHUNK_SCHEMA && ++run->refusals > SCHEMA_REFUSALS_MAX);
+}
+
+void copier_chunk_failed_saying(struct copier *c, uint64_t id, enum chunk_failure why, const char *message,
+								int64_t now_us)
+{
+	struct err ignored;
+	struct request *r = request_of(c, id, &ignored);
+	struct run *run = r ? run_of(r) : NULL;
 
 	copier_clock(c, now_us);
-	if (!r || r->pub.id != id) return;
-	if (r->table)
-		failed_table(c, r, why);
+	if (!r) return;
+	if (r->table && run && r->pub.of_user && is_hopeless(run, why))
+		copier_fail_run(c, r->table, run, message && *message ? message : "the server refused it");
+	else if (r->table)
+		failed_table(c, r, why == CHUNK_REFUSED ? CHUNK_SCHEMA : why);
 	else if (r->pub.kind == CHUNK_PROBE)
 		c->probe_at_us = c->now_us + backoff_next(&c->probe_wait);
-	forget_request(c);
+	forget_request(c, r);
+	copier_flush(c);
+}
+
+void copier_chunk_failed(struct copier *c, uint64_t id, enum chunk_failure why, int64_t now_us)
+{
+	copier_chunk_failed_saying(c, id, why, NULL, now_us);
 }

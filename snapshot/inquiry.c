@@ -30,7 +30,7 @@ bool inquiry_answer(struct inquiry *q, const struct answer *a, const struct sche
 		inquiry_reset(q);
 		return true;
 	}
-	q->keys = keylist_create(a, s);
+	q->keys = keylist_create(a, s, q->whole);
 	q->step = INQUIRY_LISTED;
 	return true;
 }

@@ -22,6 +22,7 @@ struct inquiry {
 	enum inquiry_step step;
 	uint64_t token;       /* of the listing we wait for */
 	struct buf from;      /* list behind this key; empty = the start */
+	bool whole;           /* whole rows are listed */
 	struct keylist *keys; /* LISTED */
 };
 

@@ -14,7 +14,7 @@ static const struct slice *keep_texts(struct arena *arena, const struct slice *t
 	struct slice *copy = arena_alloc(arena, n * sizeof *copy);
 
 	for (size_t i = 0; i < n; i++)
-		copy[i] = keep(arena, texts[i]);
+		copy[i] = texts[i].p ? keep(arena, texts[i]) : (struct slice){0};
 	return copy;
 }
 
@@ -26,6 +26,7 @@ static const struct slice *keep_texts(struct arena *arena, const struct slice *t
 static struct slice full_of(struct keylist *l, const struct answer_key *a, const struct schema *s)
 {
 	enum key_kind kinds[KEY_COLUMNS_MAX];
+	struct slice texts[KEY_COLUMNS_MAX];
 	uint8_t stored[KEY_MAX];
 	struct buf full = {0};
 	struct slice result = {0};
@@ -33,7 +34,9 @@ static struct slice full_of(struct keylist *l, const struct answer_key *a, const
 	size_t n;
 
 	schema_key_kinds(s, kinds);
-	if (key_encode_prefix(kinds, s->nkeys, a->texts, s->nkeys, &full, &ignored)) {
+	for (size_t i = 0; i < s->nkeys; i++)
+		texts[i] = a->texts[l->whole ? s->key_columns[i] : i];
+	if (key_encode_prefix(kinds, s->nkeys, texts, s->nkeys, &full, &ignored)) {
 		struct slice whole = {full.p, full.n};
 
 		n = key_store(whole, stored, NULL);
@@ -48,7 +51,7 @@ static void add(struct keylist *l, const struct answer_key *a, const struct sche
 	struct keylist_key *k = &l->keys[l->n], *other;
 
 	*k = (struct keylist_key){.key = keep(&l->arena, a->key)};
-	k->texts = keep_texts(&l->arena, a->texts, s->nkeys);
+	k->texts = keep_texts(&l->arena, a->texts, l->whole ? s->ncolumns : s->nkeys);
 	if (k->key.n == KEY_MAX) {
 		k->full = full_of(l, a, s);
 		if (k->full.n == 0) return;
@@ -59,11 +62,11 @@ static void add(struct keylist *l, const struct answer_key *a, const struct sche
 	l->n++;
 }
 
-struct keylist *keylist_create(const struct answer *a, const struct schema *s)
+struct keylist *keylist_create(const struct answer *a, const struct schema *s, bool whole)
 {
 	struct keylist *l = mem_alloc(sizeof *l);
 
-	*l = (struct keylist){.end = a->end};
+	*l = (struct keylist){.end = a->end, .whole = whole};
 	arena_init(&l->arena);
 	l->resume = keep(&l->arena, a->resume);
 	l->keys = arena_alloc(&l->arena, a->nkeys * sizeof *l->keys);

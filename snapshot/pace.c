@@ -1,5 +1,11 @@
 #include "snapshot/pace.h"
 
+#include "snapshot/copier.h"
+
+#define LAG_BUSY_US  2000000 /* as much as we want to see at most */
+#define PAUSES_BUSY  9.0
+#define PAUSE_MAX_US 1000000
+
 static uint32_t clamp(double rows, uint32_t max)
 {
 	if (rows < 1) return 1;
@@ -34,6 +40,23 @@ void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_
 void pace_timed_out(struct pace *p)
 {
 	p->rows = clamp(p->rows / 2.0, p->rows_max);
+}
+
+static double at_most_one(double x)
+{
+	return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us)
+{
+	double lag = at_most_one((double)load->lag_us / LAG_BUSY_US), queue = at_most_one(load->queue_fill);
+	double busy = lag > queue ? lag : queue;
+	double pauses = busy * PAUSES_BUSY;
+	double pause_us;
+
+	if (load->changes_rate > 0 && pauses < 1) pauses = 1;
+	pause_us = pauses * (double)(elapsed_us > 0 ? elapsed_us : 0);
+	return pause_us < PAUSE_MAX_US ? (int64_t)pause_us : PAUSE_MAX_US;
 }
 
 int64_t backoff_next(struct backoff *b)

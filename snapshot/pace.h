@@ -27,6 +27,14 @@ void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_
 /* The server gave up on one. */
 void pace_timed_out(struct pace *p);
 
+struct copier_load;
+/*
+ * How long a run should wait after a chunk that took elapsed_us, microseconds: not at all while the source is
+ * idle and the queue is short, as long as the chunk took while changes stream, and up to nine times as long
+ * when they wait for us. At most a second.
+ */
+int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us);
+
 /* Waits that double from first_us to max_us. */
 struct backoff {
 	int64_t first_us, max_us;

@@ -58,41 +58,117 @@ static void set_page_params(struct request *r, const struct slice *after, size_t
 	r->pub.nparams = (int)n + 1;
 }
 
-static struct chunk_source source_of(const struct table *t)
+/* SQL that holds what someone gave belongs to one run. */
+static const char *text_name(struct request *r, const struct run *run, const char *what)
 {
-	return (struct chunk_source){t->schema, t->operands, t->from_sql, t->filter_sql};
+	char name[48];
+
+	if (!scope_has_text(&run->scope)) return what;
+	r->pub.of_user = true;
+	snprintf(name, sizeof name, "r%llu.%s", (unsigned long long)run->id, what);
+	return arena_strdup(&r->arena, name);
+}
+
+static void set_columns(struct request *r, size_t n)
+{
+	r->pub.ncolumns = n;
+	r->cells = arena_alloc(&r->arena, r->table->schema->ncolumns * sizeof *r->cells);
 }
 
 struct request *request_page(struct table *t)
 {
 	const struct schema *s = t->schema;
-	struct chunk_source from = source_of(t);
-	struct request *r = create(CHUNK_PAGE, t, t->run->id);
+	struct run *run = t->run;
+	struct chunk_source from = table_source(t);
+	struct request *r = create(CHUNK_PAGE, t, run->id);
 	struct slice after[KEY_COLUMNS_MAX];
-	bool first = !run_cursor_texts(t->run, after, s->nkeys);
+	bool first = !run_cursor_texts(run, after, s->nkeys);
+	const char *condition = scope_sql_condition(&r->arena, &run->scope, &from);
 
-	r->limit = t->page_pace.rows;
-	r->pub.ncolumns = s->ncolumns;
-	r->cells = arena_alloc(&r->arena, s->ncolumns * sizeof *r->cells);
-	buf_put(&r->cursor, t->run->received.p, first ? 0 : t->run->received.n);
-	set_text(r, first ? "first" : "page", chunk_sql_page(&r->arena, &from, first));
+	if (condition) from.filter_sql = condition;
+	r->limit = t->page_pace.rows < run_rows_max(run) ? t->page_pace.rows : run_rows_max(run);
+	set_columns(r, s->ncolumns);
+	buf_put(&r->cursor, run->received.p, first ? 0 : run->received.n);
+	set_text(r, text_name(r, run, first ? "first" : "page"), chunk_sql_page(&r->arena, &from, first));
 	set_page_params(r, after, first ? 0 : s->nkeys);
+	run->asked = true;
 	return r;
 }
 
-struct request *request_keys(struct table *t, enum chunk_kind kind, uint64_t run_id, struct keylist *keys)
+static void set_keys(struct request *r, struct keylist *keys)
+{
+	const struct schema *s = r->table->schema;
+	size_t n = keys->whole ? s->ncolumns : s->nkeys;
+
+	r->keys = keys;
+	r->pub.params = keylist_params(keys, n, &r->arena);
+	r->pub.nparams = (int)n;
+}
+
+static struct request *request_keys(struct table *t, enum chunk_kind kind, uint64_t run_id,
+									struct keylist *keys)
 {
 	const struct schema *s = t->schema;
-	struct chunk_source from = source_of(t);
+	struct chunk_source from = table_source(t);
 	struct request *r = create(kind, t, run_id);
 	bool whole = kind == CHUNK_KEYED;
 
-	r->keys = keys;
-	r->pub.ncolumns = whole ? s->ncolumns : s->nkeys;
-	r->cells = arena_alloc(&r->arena, s->ncolumns * sizeof *r->cells);
+	set_columns(r, whole ? s->ncolumns : s->nkeys);
 	set_text(r, whole ? "keyed" : "exists", chunk_sql_keys(&r->arena, &from, whole));
-	r->pub.params = keylist_params(keys, s->nkeys, &r->arena);
-	r->pub.nparams = s->nkeys;
+	set_keys(r, keys);
+	return r;
+}
+
+struct request *request_doubt(struct table *t, struct keylist *keys)
+{
+	struct request *r = request_keys(t, CHUNK_KEYED, 0, keys);
+
+	if (t->run) r->window->counted_by = t->run->id;
+	return r;
+}
+
+struct request *request_listed(struct table *t, struct keylist *keys)
+{
+	struct request *r = request_keys(t, CHUNK_KEYED, t->run->id, keys);
+
+	r->pub.of_user = true;
+	return r;
+}
+
+/* Whether a stored row is in the scope only the server can tell; and if it is, what it has become. */
+static struct request *request_scoped(struct table *t, struct keylist *keys)
+{
+	const struct schema *s = t->schema;
+	struct run *run = t->run;
+	struct chunk_source from = table_source(t);
+	struct request *r = create(CHUNK_SCOPED, t, run->id);
+	bool whole = run->sweep == SWEEP_ON;
+
+	set_columns(r, 1u + (whole ? s->ncolumns : s->nkeys));
+	set_text(r, text_name(r, run, "scoped"), scope_sql_suspects(&r->arena, &run->scope, &from, whole));
+	set_keys(r, keys);
+	return r;
+}
+
+struct request *request_suspects(struct table *t, struct keylist *keys)
+{
+	struct run *run = t->run;
+	struct request *r =
+		scope_has_text(&run->scope) ? request_scoped(t, keys) : request_keys(t, CHUNK_EXISTS, run->id, keys);
+
+	r->window->counts_only = run->sweep == SWEEP_COUNT;
+	return r;
+}
+
+struct request *request_check(struct table *t)
+{
+	struct run *run = t->run;
+	struct chunk_source from = table_source(t);
+	struct request *r = create(CHUNK_CHECK, t, run->id);
+
+	r->pub.ncolumns = 1;
+	set_text(r, text_name(r, run, "check"), scope_sql_check(&r->arena, &run->scope, &from));
+	run->check = CHECK_ASKED;
 	return r;
 }
 

@@ -17,6 +17,7 @@ enum request_fate {
 };
 
 struct request {
+	struct request *next; /* for the owner's list */
 	struct chunk_request pub;
 	uint64_t asked_seq; /* the owner's count of events when it was asked */
 	enum request_fate fate;
@@ -31,9 +32,15 @@ struct request {
 };
 
 struct request *request_probe(void);
+/* Of the table's run, as are the next two. */
 struct request *request_page(struct table *t);
-/* CHUNK_KEYED or CHUNK_EXISTS. Takes keys. */
-struct request *request_keys(struct table *t, enum chunk_kind kind, uint64_t run_id, struct keylist *keys);
+/* CHUNK_EXISTS or CHUNK_SCOPED. Takes keys. */
+struct request *request_suspects(struct table *t, struct keylist *keys);
+/* CHUNK_KEYED for keys that the run lists. Takes keys. */
+struct request *request_listed(struct table *t, struct keylist *keys);
+struct request *request_check(struct table *t);
+/* CHUNK_KEYED for rows in doubt. Takes keys. */
+struct request *request_doubt(struct table *t, struct keylist *keys);
 /* Its replies mean nothing any more. */
 void request_drop(struct request *r, enum request_fate fate);
 void request_destroy(struct request *r); /* accepts NULL */

@@ -3,6 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char *copy_text(const char *s)
+{
+	return memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1);
+}
+
 static void set(struct buf *b, struct slice bytes)
 {
 	buf_reset(b);
@@ -32,12 +37,19 @@ struct run *run_create(const struct run_record *rec, uint16_t epoch)
 {
 	struct run *r = mem_alloc(sizeof *r);
 
-	*r = (struct run){.id = rec->id, .state = rec->state, .sweep = rec->sweep};
+	*r = (struct run){.id = rec->id, .kind = rec->kind, .state = rec->state, .sweep = rec->sweep};
+	r->resumes_as = rec->resumes_as ? rec->resumes_as : RUN_COPYING;
+	r->name = copy_text(rec->name ? rec->name : "");
+	scope_set(&r->scope, rec->where_sql, rec->from, rec->to, rec->listed);
+	r->check = scope_has_text(&r->scope) ? CHECK_NEEDED : CHECK_GOOD;
+	r->chunk_time_ms = rec->chunk_time_ms;
+	r->rows_per_second = rec->rows_per_second;
+	r->suspects.whole = scope_has_where(&r->scope);
 	r->lowest = rec->lowest_bound;
 	r->replaces = replaced_by(rec, epoch);
 	r->rows_read = rec->rows_read;
-	set(&r->closed, rec->cursor);
-	set(&r->received, rec->cursor);
+	set(rec->listed > 0 ? &r->listing.from : &r->closed, rec->cursor);
+	set(&r->received, (struct slice){r->closed.p, r->closed.n});
 	set(&r->suspects.from, rec->sweep_cursor);
 	take_gate(r, rec->gate);
 	return r;
@@ -47,6 +59,9 @@ void run_destroy(struct run *r)
 {
 	if (!r) return;
 	inquiry_finish(&r->suspects);
+	inquiry_finish(&r->listing);
+	scope_finish(&r->scope);
+	free(r->name);
 	buf_finish(&r->closed);
 	buf_finish(&r->received);
 	snap_finish(&r->gate);
@@ -61,7 +76,40 @@ bool run_is_open(const struct run *r)
 
 bool run_wants_page(const struct run *r)
 {
-	return r && r->state == RUN_COPYING && !r->received_end;
+	return r && r->state == RUN_COPYING && !r->received_end && !r->asked && r->scope.listed == 0;
+}
+
+bool run_is_listing(const struct run *r)
+{
+	return r && r->state == RUN_COPYING && r->scope.listed > 0;
+}
+
+bool run_is_requested(const struct run *r)
+{
+	return r->kind == RUN_REQUESTED;
+}
+
+bool run_needs_check(const struct run *r)
+{
+	return r && r->check == CHECK_NEEDED && (r->state == RUN_COPYING || r->state == RUN_SWEEPING);
+}
+
+bool run_has_begun(const struct run *r)
+{
+	return r->closed.n > 0 || r->listing.from.n > 0 || pos_cmp(r->lowest, POS_NONE) != 0;
+}
+
+void run_pause(struct run *r)
+{
+	if (r->state == RUN_PAUSED) return;
+	r->resumes_as = r->state;
+	r->state = RUN_PAUSED;
+	run_rewind(r);
+}
+
+void run_resume(struct run *r)
+{
+	if (r->state == RUN_PAUSED) r->state = r->resumes_as;
 }
 
 bool run_is_sweeping(const struct run *r)
@@ -82,12 +130,17 @@ static bool is_high_enough(const struct run *r, const struct snap *s, const stru
 
 bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
 {
-	bool covers;
-
 	if (!run_is_gated(r) || r->gate_state == GATE_BROKEN) return !run_is_gated(r);
-	covers = *r->gate_text == '\0' || snap_covers(s, &r->gate);
-	r->gate_state = covers && is_high_enough(r, s, u, high) ? GATE_OPEN : GATE_REFUSED;
+	r->gate_state = run_covers(r, s) && is_high_enough(r, s, u, high) ? GATE_OPEN : GATE_REFUSED;
 	return r->gate_state == GATE_OPEN;
+}
+
+bool run_covers(struct run *r, const struct snap *s)
+{
+	if (!run_is_gated(r)) return true;
+	if (r->gate_state == GATE_BROKEN) return false;
+	r->covered = r->covered || *r->gate_text == '\0' || snap_covers(s, &r->gate);
+	return r->covered;
 }
 
 const char *run_inherit_gate(const struct run *r, const char *gate, struct buf *both)
@@ -112,6 +165,7 @@ void run_page_received(struct run *r, struct slice cursor, bool last)
 {
 	if (cursor.n > 0) set(&r->received, cursor);
 	r->received_end = last;
+	r->asked = false;
 }
 
 bool run_page_closed(struct run *r, const struct op_chunk *chunk, struct pos bound, bool last)
@@ -119,8 +173,28 @@ bool run_page_closed(struct run *r, const struct op_chunk *chunk, struct pos bou
 	if (chunk->moves_cursor) set(&r->closed, chunk->cursor);
 	if (pos_cmp(r->lowest, POS_NONE) == 0 || pos_cmp(bound, r->lowest) < 0) r->lowest = bound;
 	r->rows_read += chunk->rows_read;
-	if (last) r->state = r->sweep ? RUN_SWEEPING : RUN_DONE;
+	if (last) r->state = r->sweep == SWEEP_OFF ? RUN_DONE : RUN_SWEEPING;
 	return last;
+}
+
+bool run_listing_closed(struct run *r, struct slice resume, bool end, uint64_t rows_read)
+{
+	inquiry_advance(&r->listing, resume);
+	r->rows_read += rows_read;
+	if (end) r->state = RUN_DONE;
+	return end;
+}
+
+void run_count_rows(struct run *r, uint32_t rows, int64_t now_us)
+{
+	int64_t from = r->not_before_us > now_us ? r->not_before_us : now_us;
+
+	if (r->rows_per_second > 0) r->not_before_us = from + (int64_t)rows * 1000000 / r->rows_per_second;
+}
+
+uint32_t run_rows_max(const struct run *r)
+{
+	return r->rows_per_second > 0 ? r->rows_per_second : UINT32_MAX;
 }
 
 bool run_suspects_closed(struct run *r, struct slice resume, bool end)
@@ -134,13 +208,17 @@ void run_rewind(struct run *r)
 {
 	set(&r->received, (struct slice){r->closed.p, r->closed.n});
 	r->received_end = false;
+	r->asked = false;
 	inquiry_reset(&r->suspects);
+	inquiry_reset(&r->listing);
+	if (scope_has_text(&r->scope)) r->check = CHECK_NEEDED;
 }
 
 void run_restart(struct run *r)
 {
 	buf_reset(&r->closed);
 	buf_reset(&r->suspects.from);
+	buf_reset(&r->listing.from);
 	run_rewind(r);
 }
 

@@ -25,18 +25,6 @@ struct table *table_create(uint32_t id, const struct copier_config *config)
 	return t;
 }
 
-void table_destroy(struct table *t)
-{
-	if (!t) return;
-	run_destroy(t->run);
-	inquiry_finish(&t->doubt.keys);
-	schema_free(t->schema);
-	free(t->from_sql);
-	free(t->filter_sql);
-	free(t->operands);
-	free(t);
-}
-
 static char *copy_text(const char *s)
 {
 	return s ? memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1) : NULL;
@@ -45,6 +33,60 @@ static char *copy_text(const char *s)
 static bool same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void free_texts(char **texts, size_t n)
+{
+	for (size_t i = 0; texts && i < n; i++)
+		free(texts[i]);
+	free(texts);
+}
+
+/* What table_describe() keeps. */
+static void forget_texts(struct table *t)
+{
+	if (t->schema) free_texts(t->collations, t->schema->ncolumns);
+	schema_free(t->schema);
+	free(t->from_sql);
+	free(t->filter_sql);
+	free(t->operands);
+}
+
+static struct run *unlink_run(struct table *t, struct run *r)
+{
+	struct run **at = &t->runs;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	return r;
+}
+
+void table_destroy(struct table *t)
+{
+	if (!t) return;
+	while (t->runs)
+		run_destroy(unlink_run(t, t->runs));
+	inquiry_finish(&t->doubt.keys);
+	forget_texts(t);
+	free(t);
+}
+
+static char **copy_texts(const char *const *texts, size_t n)
+{
+	char **copy = texts ? mem_alloc(n * sizeof *copy) : NULL;
+
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = copy_text(texts[i]);
+	return copy;
+}
+
+static bool same_texts(char *const *a, const char *const *b, size_t n)
+{
+	if (!a || !b) return !a && !b;
+	for (size_t i = 0; i < n; i++)
+		if (!same_text(a[i], b[i])) return false;
+	return true;
 }
 
 static bool same_key(const struct schema *a, const struct schema *b)
@@ -63,7 +105,8 @@ static enum table_change compare(const struct table *t, const struct copier_tabl
 	if (t->schema && !same_key(t->schema, d->schema)) return TABLE_OTHER_KEY;
 	if (!t->schema || t->schema->version != d->schema->version || !same_text(t->from_sql, d->from_sql) ||
 		!same_text(t->filter_sql, d->filter_sql) ||
-		!operands_same(t->operands, d->operands, d->schema->nkeys))
+		!operands_same(t->operands, d->operands, d->schema->nkeys) ||
+		!same_texts(t->collations, d->collations, d->schema->ncolumns))
 		return TABLE_OTHER_TEXT;
 	return TABLE_SAME;
 }
@@ -75,14 +118,12 @@ enum table_change table_describe(struct table *t, const struct copier_table *d, 
 	assert(d->schema->nkeys >= 1 && d->schema->nkeys <= KEY_COLUMNS_MAX);
 	t->copied = d->copied;
 	if (change == TABLE_SAME) return change;
-	schema_free(t->schema);
-	free(t->from_sql);
-	free(t->filter_sql);
-	free(t->operands);
+	forget_texts(t);
 	t->schema = schema_copy(d->schema);
 	t->from_sql = copy_text(d->from_sql);
 	t->filter_sql = copy_text(d->filter_sql);
 	t->operands = operands_copy(d->operands, d->schema->nkeys);
+	t->collations = copy_texts(d->collations, d->schema->ncolumns);
 	t->text_id = text_id;
 	return change;
 }
@@ -90,6 +131,85 @@ enum table_change table_describe(struct table *t, const struct copier_table *d, 
 bool table_is_live(const struct table *t)
 {
 	return t->copied && t->doubt.count == 0;
+}
+
+struct chunk_source table_source(const struct table *t)
+{
+	return (struct chunk_source){.schema = t->schema,
+								 .operands = t->operands,
+								 .from_sql = t->from_sql,
+								 .filter_sql = t->filter_sql,
+								 .collations = (const char *const *)t->collations};
+}
+
+/* ---- runs ---- */
+
+void table_add_run(struct table *t, struct run *r)
+{
+	struct run **at = &t->runs;
+
+	while (*at && (*at)->id < r->id)
+		at = &(*at)->next;
+	r->next = *at;
+	*at = r;
+}
+
+struct run *table_find_run(const struct table *t, uint64_t id)
+{
+	struct run *r = t->runs;
+
+	while (r && r->id != id)
+		r = r->next;
+	return r;
+}
+
+struct run *table_own_run(const struct table *t)
+{
+	struct run *r = t->runs;
+
+	while (r && run_is_requested(r))
+		r = r->next;
+	return r;
+}
+
+void table_choose_run(struct table *t)
+{
+	struct run *own = table_own_run(t);
+
+	t->run = own && own->state != RUN_PAUSED ? own : NULL;
+	for (struct run *r = t->runs; r && !t->run; r = r->next)
+		if (run_is_requested(r) && r->state != RUN_PAUSED) t->run = r;
+}
+
+void table_end_run(struct table *t, struct run *r)
+{
+	t->last.id = r->id;
+	t->last.rows_read = r->rows_read;
+	t->last.state = r->state;
+	if (t->run == r) t->run = NULL;
+	run_destroy(unlink_run(t, r));
+}
+
+/*
+ * What a gate waits for is in no stream: no chunk of the table, whoever asked for it, may be read before.
+ * Rows in doubt wait with the program's own run.
+ */
+bool table_admits(struct table *t, struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
+{
+	struct run *with = r ? r : table_own_run(t);
+	bool good = !with || run_admits(with, s, u, high);
+
+	for (struct run *x = t->runs; x; x = x->next)
+		if (x != with && !run_covers(x, s)) good = false;
+	return good;
+}
+
+const struct run *table_gated_run(const struct table *t)
+{
+	if (run_is_gated(t->run)) return t->run;
+	for (const struct run *r = t->runs; r; r = r->next)
+		if (run_is_gated(r) && !r->covered && *r->gate_text) return r;
+	return NULL;
 }
 
 void table_doubt_is(struct table *t, uint64_t count, int64_t now_us)

@@ -1,6 +1,10 @@
 /*
  * snapshot/table.h - what the copier knows of one table: how to ask for its
- * rows, its run, and its rows in doubt. One owner, one thread.
+ * rows, its runs, and its rows in doubt.
+ *
+ * Runs of a table go one after the other: first what the program itself wants (a first
+ * copy, a table that was altered), then what someone asked for, in the order of their ids. Paused
+ * ones are passed over. One owner, one thread.
  */
 #ifndef SNAPSHOT_TABLE_H
 #define SNAPSHOT_TABLE_H
@@ -24,8 +28,14 @@ struct table {
 	char *from_sql, *filter_sql;
 	struct operand *operands; /* parallel to the key columns, or NULL */
 	uint64_t text_id;         /* changes with whatever the SQL is made from */
+	char **collations;        /* parallel to the columns, or NULL */
 	bool copied;
-	struct run *run; /* the open or the last one; NULL = none yet */
+	struct run *runs; /* open ones, by id */
+	struct run *run;  /* the one of them that goes on; NULL = none */
+	struct {
+		uint64_t id, rows_read;
+		enum run_state state;
+	} last; /* the run that ended last; id 0 = none */
 	struct doubt doubt;
 	struct pace page_pace, key_pace; /* reads in key order, and by single keys */
 	struct backoff retry;
@@ -41,6 +51,22 @@ enum table_change { TABLE_SAME, TABLE_OTHER_TEXT, TABLE_OTHER_KEY };
 enum table_change table_describe(struct table *t, const struct copier_table *d, uint64_t text_id);
 
 bool table_is_live(const struct table *t);
+/* As the SQL is made from it. */
+struct chunk_source table_source(const struct table *t);
+
+/* ---- runs ---- */
+void table_add_run(struct table *t, struct run *r); /* takes r */
+struct run *table_find_run(const struct table *t, uint64_t id);
+/* The one that the program itself has open; NULL = none. */
+struct run *table_own_run(const struct table *t);
+/* `run` becomes the one whose turn it is. */
+void table_choose_run(struct table *t);
+/* It has ended: gone, but for what `last` keeps of it. */
+void table_end_run(struct table *t, struct run *r);
+/* S may be used for a chunk of r (NULL: of no run). */
+bool table_admits(struct table *t, struct run *r, const struct snap *s, const struct unseen *u, lsn_t high);
+/* A run whose gate is still closed, r before all; NULL = none. */
+const struct run *table_gated_run(const struct table *t);
 
 /* ---- rows in doubt ---- */
 void table_doubt_is(struct table *t, uint64_t count, int64_t now_us);

@@ -43,7 +43,8 @@ static void add_chunk(struct window *w)
 	w->chunk = arena_alloc(&w->batch->arena, sizeof *w->chunk);
 	*w->chunk = (struct op_chunk){.snapshot = w->snapshot_text, .high = w->high, .standby = w->snap.standby};
 	op->table_id = w->table_id;
-	op->u.run.run_id = w->run_id;
+	op->u.run.run_id = w->counted_by ? w->counted_by : w->run_id;
+	w->chunk->refetch = w->kind == CHUNK_KEYED && w->run_id == 0;
 	op->u.run.chunk = w->chunk;
 }
 
@@ -100,18 +101,24 @@ static void add_gone(struct window *w, const struct keylist_key *k)
 	struct op *op = batch_add(w->batch, OP_CHUNK_GONE);
 
 	op->table_id = w->table_id;
+	op->flags = w->counts_only ? OP_F_COUNT : 0;
 	op->key = keep(w, k->key);
 	if (k->full.n == 0) return;
-	op->flags = OP_F_LONG_KEY;
+	op->flags |= OP_F_LONG_KEY;
 	op->body = arena_copy(&w->batch->arena, k->full.p, k->full.n);
 	op->body_len = k->full.n;
+}
+
+static bool is_gone(const struct window *w, const struct keylist_key *k)
+{
+	if (MUTANT(SWEEP_BLIND) && w->kind == CHUNK_EXISTS) return true;
+	return !k->returned && (k->in_scope || w->kind != CHUNK_SCOPED);
 }
 
 void window_add_gone(struct window *w, const struct keylist *keys)
 {
 	for (size_t i = 0; i < keys->n; i++)
-		if (!keys->keys[i].returned || (MUTANT(SWEEP_BLIND) && w->kind == CHUNK_EXISTS))
-			add_gone(w, &keys->keys[i]);
+		if (is_gone(w, &keys->keys[i])) add_gone(w, &keys->keys[i]);
 }
 
 void window_set_cursor(struct window *w, struct slice cursor)
@@ -124,10 +131,20 @@ void window_set_resume(struct window *w, const struct keylist *keys)
 {
 	w->resume = keep(w, keys->resume);
 	w->resume_end = keys->end;
-	if (w->kind == CHUNK_EXISTS) {
+	if (w->cut) return; /* the same keys are listed again, as far as they are still to be asked about */
+	if (w->kind == CHUNK_EXISTS || w->kind == CHUNK_SCOPED) {
 		w->chunk->moves_sweep = true;
 		w->chunk->sweep_cursor = w->resume;
+		w->chunk->suspects = (uint32_t)keys->n;
+	} else if (w->run_id != 0) {
+		w->chunk->moves_cursor = true;
+		w->chunk->cursor = w->resume;
 	}
+}
+
+bool window_has_row(const struct window *w, struct slice key)
+{
+	return find(w, key) != NULL;
 }
 
 static void give_up(struct window *w, struct window_row *r)

@@ -19,7 +19,9 @@ struct window {
 	enum chunk_kind kind;
 	uint32_t table_id;
 	uint64_t run_id;
-	lsn_t asked_at; /* position of the stream then; only state/mutant.h has a use for it */
+	uint64_t counted_by; /* rows in doubt: the run that counts them as refetched; 0 = none */
+	bool counts_only;    /* of a sweep: what the source does not have is counted, not removed */
+	lsn_t asked_at;      /* position of the stream then; only state/mutant.h has a use for it */
 
 	/* From window_open(). */
 	bool has_snapshot;
@@ -36,7 +38,7 @@ struct window {
 	/* What the chunk was: where the next one begins. */
 	bool last;           /* page: the table has nothing behind it */
 	bool cut;            /* rows were left out for their size */
-	struct slice resume; /* keyed, exists: the listing goes on behind this key */
+	struct slice resume; /* of listed keys: the listing goes on behind this key */
 	bool resume_end;     /* and has nothing left there */
 };
 
@@ -48,7 +50,8 @@ bool window_open(struct window *w, const char *snapshot, bool standby, lsn_t hig
 				 struct err *err);
 /* full_key: see OP_F_LONG_KEY; empty for a short one. False: the window has a row of that key already. */
 bool window_add_row(struct window *w, struct slice key, struct slice full_key, const struct buf *row);
-/* Every key that was not returned. */
+bool window_has_row(const struct window *w, struct slice key);
+/* Every key that was not returned; of CHUNK_SCOPED, of those in scope. */
 void window_add_gone(struct window *w, const struct keylist *keys);
 void window_set_cursor(struct window *w, struct slice cursor);
 void window_set_resume(struct window *w, const struct keylist *keys);

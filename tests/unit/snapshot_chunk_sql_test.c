@@ -132,7 +132,7 @@ static const struct operand of_domain[] = {{"text", NULL, NULL}};
 
 static void operands_say_what_to_cast_to(void **state)
 {
-	const struct chunk_source from = {SCHEMA(id_key), of_domain, FROM, NULL};
+	const struct chunk_source from = {SCHEMA(id_key), of_domain, FROM, NULL, NULL};
 
 	assert_string_equal(chunk_sql_page(*state, &from, false),
 						"SELECT " ALL " FROM " FROM

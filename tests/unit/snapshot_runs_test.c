@@ -624,8 +624,8 @@ static void a_chunk_asked_for_under_the_old_schema_means_nothing(void **state)
 	rows(f, 1, 2);
 	set_table(f, 1, 2, key_is_id, NULL);
 	ask_nothing(f); /* it is still unanswered */
-	assert_true(copier_chunk_row(f->c, f->c->request->pub.id, odd, 3, &f->err));
-	assert_true(copier_chunk_end(f->c, f->c->request->pub.id, 10, f->now, &f->err));
+	assert_true(copier_chunk_row(f->c, f->c->requests->pub.id, odd, 3, &f->err));
+	assert_true(copier_chunk_end(f->c, f->c->requests->pub.id, 10, f->now, &f->err));
 	nothing_emitted(f);
 	ask(f, CHUNK_PAGE);
 	assert_int_equal(f->r->nparams, 1);

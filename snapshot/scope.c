@@ -1,0 +1,469 @@
+#include "snapshot/scope.h"
+
+#include <string.h>
+
+#include "state/key.h"
+
+static void set(struct buf *b, const void *p, size_t n)
+{
+	buf_reset(b);
+	buf_put(b, p, n);
+}
+
+void scope_set(struct scope *s, const char *where_sql, struct slice from, struct slice to, uint64_t listed)
+{
+	size_t n = where_sql ? strlen(where_sql) : 0;
+
+	set(&s->where, where_sql, n > 0 ? n + 1 : 0);
+	set(&s->from, from.p, from.n);
+	set(&s->to, to.p, to.n);
+	s->listed = listed;
+}
+
+void scope_finish(struct scope *s)
+{
+	buf_finish(&s->where);
+	buf_finish(&s->from);
+	buf_finish(&s->to);
+}
+
+bool scope_has_where(const struct scope *s)
+{
+	return s->where.n > 0;
+}
+
+bool scope_has_text(const struct scope *s)
+{
+	return s->where.n > 0 || s->from.n > 0 || s->to.n > 0;
+}
+
+bool scope_is_whole(const struct scope *s)
+{
+	return !scope_has_text(s) && s->listed == 0;
+}
+
+/* ---- bounds as keys of the store ---- */
+
+/* Texts of a bound; returns how many: at most as many as the key has columns. */
+static size_t bound_texts(const struct buf *bound, const struct schema *schema, struct slice *texts)
+{
+	struct cur c = cur_of((struct slice){bound->p, bound->n});
+	size_t n = 0;
+
+	while (n < schema->nkeys && !cur_done(&c)) {
+		texts[n] = cur_blob(&c);
+		if (c.bad) return 0;
+		n++;
+	}
+	return n;
+}
+
+/* A long key's stored form has only its first bytes in order. */
+static void encode_bound(const struct buf *bound, const struct schema *schema, struct buf *out)
+{
+	enum key_kind kinds[KEY_COLUMNS_MAX];
+	struct slice texts[KEY_COLUMNS_MAX];
+	struct err ignored;
+	size_t n = bound_texts(bound, schema, texts);
+
+	schema_key_kinds(schema, kinds);
+	if (n == 0 || !key_encode_prefix(kinds, schema->nkeys, texts, n, out, &ignored)) buf_reset(out);
+	if (out->n > KEY_PREFIX) out->n = KEY_PREFIX;
+}
+
+void scope_encode(const struct scope *s, const struct schema *schema, struct buf *low, struct buf *high)
+{
+	buf_reset(low);
+	buf_reset(high);
+	for (size_t i = 0; i < schema->nkeys; i++)
+		if (schema->key_kinds[i] == KEY_TEXT) return; /* sorted by bytes here, by a collation there */
+	encode_bound(&s->from, schema, low);
+	encode_bound(&s->to, schema, high);
+}
+
+/* ---- SQL ---- */
+
+static void put(struct buf *out, const char *s)
+{
+	struct slice text = slice_of(s);
+
+	buf_put(out, text.p, text.n);
+}
+
+static const char *finish(struct arena *a, struct buf *text)
+{
+	const char *s;
+
+	buf_put_u8(text, 0);
+	s = arena_copy(a, text->p, text->n);
+	buf_finish(text);
+	return s;
+}
+
+/* E'...': the same with every setting of standard_conforming_strings. */
+static void put_literal(struct buf *out, struct slice text)
+{
+	put(out, "E'");
+	for (size_t i = 0; i < text.n; i++) {
+		if (text.p[i] == '\'' || text.p[i] == '\\') buf_put_u8(out, text.p[i]);
+		buf_put_u8(out, text.p[i]);
+	}
+	put(out, "'");
+}
+
+static void put_key_name(struct buf *out, const struct chunk_source *from, size_t i)
+{
+	chunk_sql_identifier(out, from->schema->columns[from->schema->key_columns[i]].name);
+}
+
+static void put_key_literal(struct buf *out, const struct chunk_source *from, size_t i, struct slice text)
+{
+	put_literal(out, text);
+	chunk_sql_cast(out, from, from->schema->key_columns[i]);
+}
+
+struct bound {
+	const struct chunk_source *from;
+	struct slice texts[KEY_COLUMNS_MAX];
+	size_t n;
+};
+
+static struct bound bound_of(const struct chunk_source *from, const struct buf *blobs)
+{
+	struct bound b = {.from = from};
+
+	b.n = bound_texts(blobs, from->schema, b.texts);
+	return b;
+}
+
+static void put_names(struct buf *out, const struct bound *b)
+{
+	put(out, "(");
+	for (size_t i = 0; i < b->n; i++) {
+		put(out, i ? ", " : "");
+		put_key_name(out, b->from, i);
+	}
+	put(out, ")");
+}
+
+static void put_literals(struct buf *out, const struct bound *b, size_t n)
+{
+	put(out, "(");
+	for (size_t i = 0; i < n; i++) {
+		put(out, i ? ", " : "");
+		put_key_literal(out, b->from, i, b->texts[i]);
+	}
+	put(out, ")");
+}
+
+/* "k" OPERATOR(...) 'text'::type */
+static void put_one(struct buf *out, const struct bound *b, size_t i, bool greater)
+{
+	const struct operand *o = b->from->operands ? &b->from->operands[i] : NULL;
+	const char *own = !o ? NULL : greater ? o->gt : o->eq;
+
+	put_key_name(out, b->from, i);
+	put(out, " ");
+	put(out, own ? own : greater ? ">" : "=");
+	put(out, " ");
+	put_key_literal(out, b->from, i, b->texts[i]);
+}
+
+/* The key's first columns are greater than the bound, spelled out: for operators that a row comparison cannot
+ * name. */
+static void put_greater(struct buf *out, const struct bound *b)
+{
+	put(out, "(");
+	for (size_t n = 0; n < b->n; n++) {
+		put(out, n ? " OR (" : "(");
+		for (size_t i = 0; i <= n; i++) {
+			put(out, i ? " AND " : "");
+			put_one(out, b, i, i == n);
+		}
+		put(out, ")");
+	}
+	put(out, ")");
+}
+
+static void put_equal(struct buf *out, const struct bound *b)
+{
+	put(out, "(");
+	for (size_t i = 0; i < b->n; i++) {
+		put(out, i ? " AND " : "");
+		put_one(out, b, i, false);
+	}
+	put(out, ")");
+}
+
+static void put_at_least(struct buf *out, const struct bound *b)
+{
+	if (chunk_sql_has_operators(b->from)) {
+		put(out, "(");
+		put_greater(out, b);
+		put(out, " OR ");
+		put_equal(out, b);
+		put(out, ")");
+		return;
+	}
+	put_names(out, b);
+	put(out, " >= ");
+	put_literals(out, b, b->n);
+}
+
+static void put_at_most(struct buf *out, const struct bound *b)
+{
+	if (chunk_sql_has_operators(b->from)) {
+		put(out, "NOT ");
+		put_greater(out, b);
+		return;
+	}
+	put_names(out, b);
+	put(out, " <= ");
+	put_literals(out, b, b->n);
+}
+
+/* On lines of its own: it may end in a comment. */
+static void put_where(struct buf *out, const struct scope *s, const char *open, const char *close)
+{
+	put(out, open);
+	put(out, "\n");
+	put(out, (const char *)s->where.p);
+	put(out, "\n");
+	put(out, close);
+}
+
+static void put_condition(struct buf *out, const struct scope *s, const struct chunk_source *from)
+{
+	struct bound low = bound_of(from, &s->from), high = bound_of(from, &s->to);
+	const char *and = "";
+
+	if (s->where.n > 0) {
+		put_where(out, s, "(", ")");
+		and = " AND ";
+	}
+	if (low.n > 0) {
+		put(out, and);
+		put_at_least(out, &low);
+		and = " AND ";
+	}
+	if (high.n == 0) return;
+	put(out, and);
+	put_at_most(out, &high);
+}
+
+const char *scope_sql_condition(struct arena *a, const struct scope *s, const struct chunk_source *from)
+{
+	struct buf t = {0};
+
+	if (!scope_has_text(s)) return NULL;
+	if (from->filter_sql) {
+		put(&t, "(");
+		put(&t, from->filter_sql);
+		put(&t, ") AND ");
+	}
+	put_condition(&t, s, from);
+	return finish(a, &t);
+}
+
+/* ---- suspects ---- */
+
+/* A name that no column of the table has. */
+static const char *free_name(struct arena *a, const struct schema *s)
+{
+	struct buf name = {0};
+
+	do {
+		if (name.n > 0) name.n--;
+		put(&name, "n");
+		buf_put_u8(&name, 0);
+	} while (schema_find(s, (const char *)name.p) >= 0);
+	name.n--;
+	return finish(a, &name);
+}
+
+/* The table's own name, as a condition may use it to qualify a column: what stands last in from_sql. */
+static const char *alias_of(const struct chunk_source *from)
+{
+	const char *last = from->from_sql;
+	bool quoted = false;
+
+	for (const char *p = from->from_sql; *p; p++) {
+		if (*p == '"') {
+			if (!quoted) last = p;
+			if (!quoted || p[1] != '"')
+				quoted = !quoted;
+			else
+				p++;
+		}
+	}
+	return last;
+}
+
+/* Which columns of the stored rows are sent: a condition may look at any, bounds look at the key. */
+static size_t sent_columns(const struct scope *s, const struct schema *schema)
+{
+	return s->where.n > 0 ? schema->ncolumns : schema->nkeys;
+}
+
+static size_t sent_column(const struct scope *s, const struct schema *schema, size_t i)
+{
+	return s->where.n > 0 ? i : schema->key_columns[i];
+}
+
+static void put_number(struct buf *out, const char *before, size_t n)
+{
+	struct slice digits;
+	char text[24];
+	size_t at = sizeof text;
+
+	do {
+		text[--at] = (char)('0' + n % 10);
+	} while ((n /= 10) > 0);
+	digits = (struct slice){(const uint8_t *)text + at, sizeof text - at};
+	put(out, before);
+	buf_put(out, digits.p, digits.n);
+}
+
+static void put_typed(struct buf *out, const struct chunk_source *from, size_t column)
+{
+	chunk_sql_cast(out, from, column);
+	if (from->collations && from->collations[column]) {
+		put(out, " COLLATE ");
+		put(out, from->collations[column]);
+	}
+	put(out, " AS ");
+	chunk_sql_identifier(out, from->schema->columns[column].name);
+}
+
+/* FROM (SELECT u.n AS "n", u.c1::t1 AS "k", ... FROM unnest(...) ...) AS "table" */
+static void put_stored(struct buf *out, const struct scope *s, const struct chunk_source *from, const char *n)
+{
+	size_t count = sent_columns(s, from->schema);
+
+	put(out, "(SELECT u.n AS ");
+	chunk_sql_identifier(out, n);
+	for (size_t i = 0; i < count; i++) {
+		put_number(out, ", u.c", i + 1);
+		put_typed(out, from, sent_column(s, from->schema, i));
+	}
+	for (size_t i = 0; i < count; i++) {
+		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
+		put(out, "::text[]");
+	}
+	for (size_t i = 0; i < count; i++)
+		put_number(out, i ? ", c" : ") WITH ORDINALITY AS u(c", i + 1);
+	put(out, ", n)) AS ");
+	put(out, alias_of(from));
+}
+
+static void put_columns(struct buf *out, const struct schema *schema, bool whole, const char *qualifier)
+{
+	size_t n = whole ? schema->ncolumns : schema->nkeys;
+
+	for (size_t i = 0; i < n; i++) {
+		put(out, i ? ", " : "");
+		put(out, qualifier);
+		chunk_sql_identifier(out, schema->columns[whole ? i : schema->key_columns[i]].name);
+	}
+}
+
+/* The source's row of the same key, as far as the publication has it. */
+static void put_lookup(struct buf *out, const struct chunk_source *from, bool whole)
+{
+	put(out, "SELECT ");
+	put_columns(out, from->schema, whole, "");
+	put(out, " FROM ");
+	put(out, from->from_sql);
+	for (size_t i = 0; i < from->schema->nkeys; i++) {
+		put(out, i ? " AND " : " WHERE ");
+		put_key_name(out, from, i);
+		put(out, " ");
+		put(out, from->operands && from->operands[i].eq ? from->operands[i].eq : "=");
+		put(out, " s.");
+		put_key_name(out, from, i);
+	}
+	if (!from->filter_sql) return;
+	put(out, " AND (");
+	put(out, from->filter_sql);
+	put(out, ")");
+}
+
+const char *scope_sql_suspects(struct arena *a, const struct scope *s, const struct chunk_source *from,
+							   bool whole)
+{
+	const char *n = free_name(a, from->schema);
+	struct buf t = {0};
+
+	put(&t, "SELECT s.");
+	chunk_sql_identifier(&t, n);
+	put(&t, ", ");
+	put_columns(&t, from->schema, whole, "t.");
+	put(&t, " FROM (SELECT * FROM ");
+	put_stored(&t, s, from, n);
+	put(&t, " WHERE ");
+	put_condition(&t, s, from);
+	put(&t, ") AS s LEFT JOIN LATERAL (");
+	put_lookup(&t, from, whole);
+	put(&t, ") AS t ON true");
+	return finish(a, &t);
+}
+
+/* ---- check ---- */
+
+/* A row when `from` is behind `to`, as far as both go. */
+static void put_bounds_check(struct buf *out, const struct scope *s, const struct chunk_source *from)
+{
+	struct bound low = bound_of(from, &s->from), high = bound_of(from, &s->to);
+	size_t n = low.n < high.n ? low.n : high.n;
+
+	put(out, "SELECT true FROM (SELECT ");
+	for (size_t i = 0; i < n; i++) {
+		put(out, i ? ", " : "");
+		put_literal(out, low.texts[i]);
+		put_typed(out, from, from->schema->key_columns[i]);
+	}
+	put(out, n ? "" : "true");
+	put(out, ") AS low WHERE ");
+	high.n = n;
+	if (n == 0)
+		put(out, "false");
+	else if (chunk_sql_has_operators(from))
+		put_greater(out, &high);
+	else {
+		put_names(out, &high);
+		put(out, " > ");
+		put_literals(out, &high, n);
+	}
+}
+
+/* The condition over the table, and over stored rows. Nothing is read. */
+static void put_where_check(struct buf *out, const struct scope *s, const struct chunk_source *from)
+{
+	put(out, " UNION ALL SELECT true FROM ");
+	put(out, from->from_sql);
+	put(out, " WHERE false AND ");
+	put_condition(out, s, from);
+	put(out, " UNION ALL SELECT true FROM (SELECT ");
+	for (size_t i = 0; i < from->schema->ncolumns; i++) {
+		put(out, i ? ", NULL" : "NULL");
+		put_typed(out, from, i);
+	}
+	put(out, ") AS ");
+	put(out, alias_of(from));
+	put(out, " WHERE false AND ");
+	put_condition(out, s, from);
+	if (s->where.n == 0) return;
+	put(out, " UNION ALL SELECT true FROM ");
+	put(out, from->from_sql);
+	put(out, " WHERE false AND ");
+	put_where(out, s, "(ARRAY[", "]) IS NOT NULL");
+}
+
+const char *scope_sql_check(struct arena *a, const struct scope *s, const struct chunk_source *from)
+{
+	struct buf t = {0};
+
+	put_bounds_check(&t, s, from);
+	put_where_check(&t, s, from);
+	return finish(a, &t);
+}
