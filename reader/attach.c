@@ -47,7 +47,8 @@ static bool end_left_behind(struct attachment *a, const struct attach_config *co
 		"SELECT pg_catalog.count(*) FILTER (WHERE state = 'active' AND wait_event IS DISTINCT FROM "
 		"'ClientWrite'"
 		" AND backend_type = 'client backend') > 0, pg_catalog.count(pg_catalog.pg_terminate_backend(pid))"
-		" FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = ANY ($1::pg_catalog.text[])";
+		" FROM pg_catalog.pg_stat_activity WHERE pid || ' ' || backend_start = ANY ($1::pg_catalog.text[])"
+		" AND usename = current_user";
 	struct attach_memory *m = config->memory;
 	const char *const params[] = {m->backends};
 	PGresult *r = NULL;

@@ -11,8 +11,9 @@
 #include "reader/stored.h"
 
 /*
- * What one attachment leaves to the next of the same process. A connection given up on our side may live on
- * at the server, with the slot or with a statement; the next attachment ends what it was.
+ * What one attachment leaves to the next. A connection given up on our side may live on
+ * at the server, with the slot or with a statement; the next attachment ends what it was. The store keeps
+ * `backends` for the next process, should this one be killed.
  */
 struct attach_memory {
 	char *backends;     /* of the last attachment, an SQL array of "pid start time"; NULL = none */

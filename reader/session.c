@@ -606,6 +606,33 @@ static void release(struct session *s)
 	stored_free(&s->stored);
 }
 
+/* What this process does not remember, one that was killed may have written down. */
+static void recall_backends(struct session *s)
+{
+	struct attach_memory *m = s->config->attach.memory;
+	if (m->backends != NULL) return;
+	m->backends = s->stored.backends;
+	s->stored.backends = NULL;
+}
+
+static bool write_down_backends(struct session *s, struct err *err)
+{
+	const char *backends = s->config->attach.memory->backends;
+	struct store_txn *t = NULL;
+	if (backends == NULL) return true;
+	if (!store_begin_write(s->config->store, &t, err)) return false;
+	if (store_put_backends(t, backends, err)) return store_commit(t, err);
+	store_abort(t);
+	return false;
+}
+
+static bool start(struct session *s, struct err *err)
+{
+	if (!stored_load(s->config->store, &s->stored, err)) return false;
+	recall_backends(s);
+	return attach(s->loop, &s->config->attach, &s->stored, &s->a, err) && write_down_backends(s, err);
+}
+
 bool session_run(struct loop *l, const struct session_config *config, struct session_result *result,
 				 struct err *err)
 {
@@ -613,8 +640,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 	bool good = false;
 	*result = (struct session_result){.streamed = false};
 	readers_begin(&s.readers, config->store, loop_now_us());
-	if (!stored_load(config->store, &s.stored, err) || !attach(l, &config->attach, &s.stored, &s.a, err))
-		goto out;
+	if (!start(&s, err)) goto out;
 	if (!begin(&s, &s.err)) {
 		finish(&s, err);
 		goto out;

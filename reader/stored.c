@@ -28,7 +28,8 @@ static bool load(struct store_txn *t, struct stored *out, struct err *err)
 	out->fresh = !has_checkpoint;
 	return store_list_tables(t, &out->tables, &out->ntables, err) && load_schemas(t, out, err) &&
 		   store_list_runs(t, &out->runs, &out->nruns, err) &&
-		   store_list_unseen(t, &out->unseen, &out->nunseen, err);
+		   store_list_unseen(t, &out->unseen, &out->nunseen, err) &&
+		   store_get_backends(t, &out->backends, err);
 }
 
 bool stored_load(struct store *s, struct stored *out, struct err *err)
@@ -54,6 +55,7 @@ void stored_free(struct stored *s)
 	free(s->schemas);
 	free(s->runs);
 	free(s->unseen);
+	free(s->backends);
 	*s = (struct stored){.fresh = false};
 }
 

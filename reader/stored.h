@@ -18,6 +18,7 @@ struct stored {
 	size_t nruns;
 	struct unseen_entry *unseen;
 	size_t nunseen;
+	char *backends; /* of the last attachment, of whatever process: attach.h; or NULL */
 };
 
 bool stored_load(struct store *s, struct stored *out, struct err *err);

@@ -91,6 +91,13 @@ bool store_put_lineage(struct store_txn *t, const struct lineage *l, struct err 
 bool store_get_history(struct store_txn *t, struct purge_history *out, bool *found, struct err *err);
 bool store_put_history(struct store_txn *t, const struct purge_history *h, struct err *err);
 
+/*
+ * What the writer last said its processes at the server are, for whoever comes after a writer that was
+ * killed. *out: NULL if it said nothing, or if this is a copy of the store, else malloc'd.
+ */
+bool store_get_backends(struct store_txn *t, char **out, struct err *err);
+bool store_put_backends(struct store_txn *t, const char *backends, struct err *err);
+
 bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found,
 					 struct err *err);
 /* Creates rows.N and doubt.N when new. */

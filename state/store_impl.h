@@ -8,6 +8,7 @@
  *   store_handles.c  table id -> LMDB handles
  *   store_txn.c      begin, commit, abort, sync, figures
  *   store_records.c  the small records
+ *   store_backends.c the writer's processes at the server
  *   store_rows.c     rows and scans
  *   store_fail.c     LMDB's codes -> struct err
  *
@@ -37,6 +38,7 @@
 #define META_OPENED     "opened"
 #define META_CHECKPOINT "checkpoint"
 #define META_LINEAGE    "lineage"
+#define META_BACKENDS   "backends"
 #define META_HISTORY    "history"
 
 /* Each table costs two handles, and 7 ns in every begin. */

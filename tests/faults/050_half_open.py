@@ -1,11 +1,12 @@
 """Connections that are dead without being closed, and connections that are merely slow."""
 
 import os
+import shutil
 import signal
 import time
 
 from faults import Proxy
-from harness import Background, Server, Tidemark, check, timeout, until
+from harness import Background, Server, Tidemark, check, place, timeout, until
 
 LIMIT = 2           # --receive-timeout
 PATIENCE = 15       # by when it has noticed and is back, on a busy machine
@@ -44,6 +45,47 @@ def test_while_streaming():
         check(len(server.slots()) == 1, "more than one slot")
         left = server.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidemark'")
         check(len(left) == 2, lambda: f"{len(left)} backends at the server, not 2: those left behind go on")
+
+
+def backends(server):
+    return {r[0] for r in server.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidemark'")}
+
+
+def test_killed_in_silence():
+    """What it left at the server is known to the next process, by the store."""
+    with Server(settings={"wal_sender_timeout": 0}) as server, Proxy(server) as proxy, daemon(server, proxy) as tm:
+        served(server)
+        tm.start()
+        tm.wait_live("t")
+        left = backends(server)
+        check(len(left) == 2 and proxy.hush() >= 2, lambda: f"backends {left}")
+        tm.kill()
+        check(backends(server) == left, "the server noticed")
+        server.sql("UPDATE t SET v = 'meanwhile'")
+        tm.start()
+        tm.equal("t", timeout=PATIENCE)
+        until("what was left has ended", lambda: not backends(server) & left)
+
+
+def test_a_copy_of_the_store_ends_nothing():
+    """Started beside the daemon by mistake, it waits for the slot; the daemon is left alone."""
+    with Server() as server, Proxy(server) as proxy, daemon(server, proxy) as tm, \
+            Tidemark(server, "public.t", store=place("copy"), source=proxy.source()) as copy:
+        served(server)
+        tm.start()
+        tm.wait_live("t")
+        tm.equal("t")
+        ours = backends(server)
+        os.kill(tm.pid, signal.SIGSTOP)
+        shutil.copytree(tm.store, copy.store)
+        os.kill(tm.pid, signal.SIGCONT)
+        copy.start()
+        copy.wait_log("will try again")
+        check(ours <= backends(server), lambda: f"it had {ours}, there are {backends(server)}: {tm.log()[-500:]}")
+        copy.stop()
+        server.sql("UPDATE t SET v = 'meanwhile'")
+        tm.equal("t")
+        check(retries(tm) == 0, lambda: f"it was disturbed: {tm.log()[-500:]}")
 
 
 def test_while_a_chunk_is_read():

@@ -69,6 +69,67 @@ static void checkpoint_and_lineage_are_kept(void **state)
 	store_close(s);
 }
 
+static char *backends_in(struct store *s)
+{
+	struct store_txn *t;
+	struct err err;
+	char *text;
+
+	CHECK(store_begin_read(s, &t, &err));
+	CHECK(store_get_backends(t, &text, &err));
+	store_abort(t);
+	return text;
+}
+
+static char *backends_at(const char *dir)
+{
+	struct store *s;
+	struct err err;
+	char *text;
+
+	CHECK(store_open(dir, STORE_READ, &s, &err));
+	text = backends_in(s);
+	store_close(s);
+	return text;
+}
+
+static void put_backends(const char *dir, const char *text)
+{
+	struct store *s;
+	struct store_txn *t;
+	struct err err;
+
+	CHECK(store_open(dir, STORE_WRITE, &s, &err));
+	assert_null(backends_in(s));
+	CHECK(store_begin_write(s, &t, &err));
+	CHECK(store_put_backends(t, text, &err));
+	CHECK(store_commit(t, &err));
+	store_close(s);
+}
+
+/* Whoever starts on a copy must not end what belongs to the original. */
+static void a_copy_does_not_have_the_backends_of_its_original(void **state)
+{
+	struct place *p = *state;
+	char command[300], copy[100], *text;
+
+	put_backends(p->dir, "{\"12 2026-01-01 00:00:00+00\"}");
+	text = backends_at(p->dir);
+	assert_non_null(text);
+	assert_string_equal(text, "{\"12 2026-01-01 00:00:00+00\"}");
+	free(text);
+	snprintf(copy, sizeof copy, "%s/copy", p->root);
+	snprintf(command, sizeof command, "cp -a %s %s", p->dir, copy);
+	assert_int_equal(system(command), 0);
+	assert_null(backends_at(copy));
+	snprintf(command, sizeof command, "mv %s %s.moved", p->dir, p->dir);
+	assert_int_equal(system(command), 0);
+	snprintf(copy, sizeof copy, "%s.moved", p->dir);
+	text = backends_at(copy);
+	assert_non_null(text);
+	free(text);
+}
+
 static void tables_are_listed_in_id_order(void **state)
 {
 	struct place *p = *state;
@@ -742,6 +803,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(checkpoint_and_lineage_are_kept),
+		STORE_TEST(a_copy_does_not_have_the_backends_of_its_original),
 		STORE_TEST(tables_are_listed_in_id_order),
 		STORE_TEST(schemas_are_kept_by_version),
 		STORE_TEST(runs_are_listed_oldest_first),
