@@ -3,6 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "state/hex.h"
+#include "state/key_decimal.h"
+#include "state/key_net.h"
 #include "state/key_time.h"
 #include "state/sha256.h"
 
@@ -14,9 +17,18 @@ enum {
 	OID_INT2 = 21,
 	OID_INT4 = 23,
 	OID_OID = 26,
+	OID_CIDR = 650,
+	OID_FLOAT4 = 700,
+	OID_FLOAT8 = 701,
+	OID_MACADDR8 = 774,
+	OID_MACADDR = 829,
+	OID_INET = 869,
 	OID_DATE = 1082,
+	OID_TIME = 1083,
 	OID_TIMESTAMP = 1114,
 	OID_TIMESTAMPTZ = 1184,
+	OID_TIMETZ = 1266,
+	OID_NUMERIC = 1700,
 	OID_UUID = 2950
 };
 
@@ -33,13 +45,22 @@ enum key_kind key_kind_of_type(uint32_t type_oid)
 	case OID_TIMESTAMP: return KEY_TIMESTAMP;
 	case OID_TIMESTAMPTZ: return KEY_TIMESTAMPTZ;
 	case OID_UUID: return KEY_UUID;
+	case OID_NUMERIC: return KEY_NUMERIC;
+	case OID_FLOAT4: return KEY_FLOAT4;
+	case OID_FLOAT8: return KEY_FLOAT8;
+	case OID_TIME: return KEY_TIME;
+	case OID_TIMETZ: return KEY_TIMETZ;
+	case OID_INET: return KEY_INET;
+	case OID_CIDR: return KEY_CIDR;
+	case OID_MACADDR: return KEY_MACADDR;
+	case OID_MACADDR8: return KEY_MACADDR8;
 	default: return KEY_TEXT;
 	}
 }
 
 bool key_kind_is_known(unsigned kind)
 {
-	return kind >= KEY_TEXT && kind <= KEY_OID;
+	return kind >= KEY_TEXT && kind <= KEY_KIND_LAST;
 }
 
 static const char *kind_name(enum key_kind kind)
@@ -56,6 +77,15 @@ static const char *kind_name(enum key_kind kind)
 	case KEY_BOOL: return "bool";
 	case KEY_BYTEA: return "bytea";
 	case KEY_OID: return "oid";
+	case KEY_NUMERIC: return "numeric";
+	case KEY_FLOAT4: return "float4";
+	case KEY_FLOAT8: return "float8";
+	case KEY_TIME: return "time";
+	case KEY_TIMETZ: return "timetz";
+	case KEY_INET: return "inet";
+	case KEY_CIDR: return "cidr";
+	case KEY_MACADDR: return "macaddr";
+	case KEY_MACADDR8: return "macaddr8";
 	}
 	return "unknown";
 }
@@ -121,6 +151,26 @@ static bool encode_stamp(struct slice text, bool zoned, struct buf *out)
 	return true;
 }
 
+static bool encode_time(struct slice text, struct buf *out)
+{
+	int64_t us;
+
+	if (!key_time_of_day(text, &us)) return false;
+	buf_put_u64(out, (uint64_t)us);
+	return true;
+}
+
+static bool encode_timetz(struct slice text, struct buf *out)
+{
+	int64_t us;
+	int32_t west_s;
+
+	if (!key_time_of_day_zoned(text, &us, &west_s)) return false;
+	buf_put_u64(out, (uint64_t)us ^ UINT64_C(1) << 63);
+	buf_put_u32(out, (uint32_t)west_s ^ UINT32_C(1) << 31);
+	return true;
+}
+
 static bool encode_bool(struct slice text, struct buf *out)
 {
 	if (text.n != 1 || (text.p[0] != 't' && text.p[0] != 'f')) return false;
@@ -129,21 +179,6 @@ static bool encode_bool(struct slice text, struct buf *out)
 }
 
 /* ---- bytes ---- */
-
-/* Lower case only: two texts, two encodings. */
-static int hex_digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9') return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte that two hex digits spell, or -1. */
-static int hex_byte(const uint8_t *p)
-{
-	int high = hex_digit(p[0]), low = hex_digit(p[1]);
-
-	return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
 
 /* 8-4-4-4-12 digits. Every group is whole bytes. */
 static bool encode_uuid(struct slice text, struct buf *out)
@@ -188,7 +223,39 @@ static bool encode_text(struct slice text, bool last, struct buf *out)
 
 /* ---- keys ---- */
 
-static bool encode_column(enum key_kind kind, struct slice text, bool last, struct buf *out)
+/* What keeps apart in a key the texts that are equal in order. */
+struct ties {
+	uint8_t bytes[2 * KEY_COLUMNS_MAX];
+	size_t n;
+};
+
+static bool has_ties(enum key_kind kind)
+{
+	return kind == KEY_NUMERIC || kind == KEY_FLOAT4 || kind == KEY_FLOAT8;
+}
+
+static bool encode_numeric(struct slice text, struct buf *out, struct ties *ties)
+{
+	uint16_t tie;
+
+	if (!key_decimal_numeric(text, out, &tie)) return false;
+	be16_put(ties->bytes + ties->n, tie);
+	ties->n += 2;
+	return true;
+}
+
+static bool encode_float(struct slice text, int bits, struct buf *out, struct ties *ties)
+{
+	uint16_t tie;
+
+	if (!key_decimal_float(text, bits, out, &tie)) return false;
+	ties->bytes[ties->n++] = (uint8_t)tie;
+	return true;
+}
+
+/* last: nothing follows in the key. */
+static bool encode_column(enum key_kind kind, struct slice text, bool last, struct buf *out,
+						  struct ties *ties)
 {
 	switch (kind) {
 	case KEY_TEXT: return encode_text(text, last, out);
@@ -202,6 +269,15 @@ static bool encode_column(enum key_kind kind, struct slice text, bool last, stru
 	case KEY_BOOL: return encode_bool(text, out);
 	case KEY_BYTEA: return encode_bytea(text, last, out);
 	case KEY_OID: return encode_oid(text, out);
+	case KEY_NUMERIC: return encode_numeric(text, out, ties);
+	case KEY_FLOAT4: return encode_float(text, 32, out, ties);
+	case KEY_FLOAT8: return encode_float(text, 64, out, ties);
+	case KEY_TIME: return encode_time(text, out);
+	case KEY_TIMETZ: return encode_timetz(text, out);
+	case KEY_INET: return key_net_inet(text, out);
+	case KEY_CIDR: return key_net_cidr(text, out);
+	case KEY_MACADDR: return key_net_mac(text, 6, out);
+	case KEY_MACADDR8: return key_net_mac(text, 8, out);
 	}
 	assert(!"a key kind that does not exist");
 	return false;
@@ -223,19 +299,46 @@ static bool refuse(struct err *err, size_t column, enum key_kind kind, struct sl
 				   n < text.n ? "..." : "", kind_name(kind));
 }
 
-bool key_encode_prefix(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
-					   struct buf *out, struct err *err)
+bool key_has_ties(const enum key_kind *kinds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (has_ties(kinds[i])) return true;
+	return false;
+}
+
+static bool encode_columns(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
+						   struct buf *out, struct ties *ties, struct err *err)
 {
 	size_t start = out->n;
+	bool tied = key_has_ties(kinds, nkinds);
 
 	assert(nkinds > 0 && nkinds <= KEY_COLUMNS_MAX && n <= nkinds);
+	ties->n = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (!encode_column(kinds[i], texts[i], i + 1 == nkinds, out)) {
+		if (!encode_column(kinds[i], texts[i], i + 1 == nkinds && !tied, out, ties)) {
 			out->n = start;
 			return refuse(err, i + 1, kinds[i], texts[i]);
 		}
 	}
 	if (n == nkinds && out->n == start) buf_put_u8(out, 0);
+	return true;
+}
+
+bool key_encode_bound(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
+					  struct buf *out, struct err *err)
+{
+	struct ties ties;
+
+	return encode_columns(kinds, nkinds, texts, n, out, &ties, err);
+}
+
+bool key_encode_prefix(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
+					   struct buf *out, struct err *err)
+{
+	struct ties ties;
+
+	if (!encode_columns(kinds, nkinds, texts, n, out, &ties, err)) return false;
+	if (n == nkinds) buf_put(out, ties.bytes, ties.n);
 	return true;
 }
 

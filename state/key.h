@@ -3,8 +3,8 @@
  *
  * A key is one or more columns in the order of the source's index. Each is
  * encoded from its PostgreSQL text form (the output settings that FACTS pins)
- * so that memcmp order of the encoding is the type's own order (for text: the
- * order of its bytes), and so that two different texts always have different
+ * so that memcmp order of the encoding is the type's own order (for KEY_TEXT: the
+ * order of its bytes, which need not be the source's), and so that two different texts always have different
  * encodings. A text that is not of its type, or not in the one form that
  * PostgreSQL prints, is refused.
  *
@@ -14,8 +14,12 @@
  *   uuid             16 bytes
  *   date             days since 2000-01-01 as int4; -infinity lowest, infinity highest
  *   timestamp(tz)    microseconds since 2000-01-01 as int8; likewise
- *   text             its bytes; 00 behind it unless it is the last column of the key
- *   bytea            its bytes, each 00 as 00 FF; 00 01 behind it unless it is the last column
+ *   numeric, floats  key_decimal.h
+ *   time             microseconds since midnight, 8 bytes
+ *   timetz           the same in UTC as int8, then seconds west of UTC as int4
+ *   inet cidr macaddr(8)  key_net.h
+ *   text             its bytes; 00 behind it unless it ends the key
+ *   bytea            its bytes, each 00 as 00 FF; 00 01 behind it unless it ends the key
  *
  * Order holds across columns because the encoding of a column that is not the
  * last is never a prefix of another one's. A text has no 00 of its own, so its
@@ -23,6 +27,12 @@
  * has at the place of the 00 01 either 01..FF, above the 00, or 00 FF, above the
  * 00 01. In the last column the shorter of two is a prefix of the longer, which
  * memcmp order puts first.
+ *
+ * Ties. Numbers can be equal and still differ as texts: numeric 1.0 and 1.00,
+ * float 0 and -0. The columns' encodings have the value alone; what tells such
+ * texts apart stands at the end of the whole key, for each column of these types in turn:
+ * a numeric's digits behind the point, 2 bytes; a float's 00 for -0 and 01 for all else. So columns
+ * behind them sort as they do at the source. No text or bytea ends such a key.
  *
  * LMDB has no empty key. A key of no bytes (its only column an empty text or
  * bytea) is the single byte 00, which no other text or bytea encodes to and
@@ -60,8 +70,18 @@ enum key_kind {
 	KEY_TIMESTAMPTZ = 8, /* text form is UTC, "+00" */
 	KEY_BOOL = 9,
 	KEY_BYTEA = 10, /* text form is hex */
-	KEY_OID = 11
+	KEY_OID = 11,
+	KEY_NUMERIC = 12,
+	KEY_FLOAT4 = 13,
+	KEY_FLOAT8 = 14,
+	KEY_TIME = 15,
+	KEY_TIMETZ = 16,
+	KEY_INET = 17,
+	KEY_CIDR = 18,
+	KEY_MACADDR = 19,
+	KEY_MACADDR8 = 20
 };
+#define KEY_KIND_LAST KEY_MACADDR8
 
 /* The encoding for a type (base type of a domain). Unknown types: KEY_TEXT. */
 enum key_kind key_kind_of_type(uint32_t type_oid);
@@ -82,11 +102,20 @@ bool key_encode(const enum key_kind *kinds, const struct slice *texts, size_t n,
 
 /*
  * Appends the full encoding, never shortened, of the first n of the nkinds
- * columns of a key. With n < nkinds, exactly the keys whose first n columns are
- * these texts have a full encoding that starts with it; with n = 0 it is empty: all do.
+ * columns of a key, with its ties if n is nkinds. With n < nkinds, exactly the keys whose first n
+ * columns equal these have a full encoding that starts with it; with n = 0 it is empty: all do.
  */
 bool key_encode_prefix(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
 					   struct buf *out, struct err *err);
+
+/* Keys of these columns can be equal in order and yet be different ones. */
+bool key_has_ties(const enum key_kind *kinds, size_t n);
+/*
+ * The same without ties, whatever n: a bound to scan from and to. For a key that
+ * has ties it is a prefix of all keys that equal it; for any other it is the key, if n is nkinds.
+ */
+bool key_encode_bound(const enum key_kind *kinds, size_t nkinds, const struct slice *texts, size_t n,
+					  struct buf *out, struct err *err);
 
 /* The stored form of a full encoding; returns its length. *is_long may be NULL. */
 size_t key_store(struct slice full, uint8_t out[KEY_MAX], bool *is_long);

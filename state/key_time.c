@@ -146,7 +146,7 @@ static uint8_t *put_clock(uint8_t *at, int64_t us)
 {
 	int64_t s = us / 1000000, fraction = us % 1000000;
 
-	at = put_number(put_literal(at, " "), s / 3600, 2);
+	at = put_number(at, s / 3600, 2);
 	at = put_number(put_literal(at, ":"), s / 60 % 60, 2);
 	at = put_number(put_literal(at, ":"), s % 60, 2);
 	if (fraction == 0) return at;
@@ -168,7 +168,7 @@ static bool prints_as_date(struct slice text, int64_t days)
 static bool prints_as_stamp(struct slice text, int64_t days, int64_t clock, const char *zone)
 {
 	struct civil v = civil_of(days);
-	uint8_t out[TEXT_MAX], *at = put_clock(put_civil(out, v), clock);
+	uint8_t out[TEXT_MAX], *at = put_clock(put_literal(put_civil(out, v), " "), clock);
 
 	at = put_literal(put_literal(at, zone), v.year <= 0 ? " BC" : "");
 	return slice_eq(text, (struct slice){out, (size_t)(at - out)});
@@ -213,4 +213,60 @@ bool key_time_stamp(struct slice text, bool zoned, int64_t *us)
 		return false;
 	*us = d * US_PER_DAY + clock;
 	return true;
+}
+
+/* ---- times of day ---- */
+
+/* Seconds east of UTC; minutes and seconds only where there are any. */
+static int32_t take_zone(struct cur *c)
+{
+	bool west = c->p < c->end && *c->p == '-';
+	int64_t parts[3] = {0};
+
+	take_literal(c, west ? "-" : "+");
+	parts[0] = take_number(c, 2, 2);
+	for (int i = 1; i < 3 && !c->bad && c->p < c->end; i++) {
+		take_literal(c, ":");
+		parts[i] = take_number(c, 2, 2);
+	}
+	parts[0] = (parts[0] * 60 + parts[1]) * 60 + parts[2];
+	return (int32_t)(west ? -parts[0] : parts[0]);
+}
+
+static uint8_t *put_zone(uint8_t *at, int32_t east)
+{
+	int32_t s = east < 0 ? -east : east;
+
+	at = put_number(put_literal(at, east < 0 ? "-" : "+"), s / 3600, 2);
+	if (s % 3600 == 0) return at;
+	at = put_number(put_literal(at, ":"), s / 60 % 60, 2);
+	return s % 60 == 0 ? at : put_number(put_literal(at, ":"), s % 60, 2);
+}
+
+/* 15:59:59 */
+#define ZONE_MAX 57599
+
+bool key_time_of_day(struct slice text, int64_t *us)
+{
+	struct cur c = cur_of(text);
+	uint8_t out[TEXT_MAX], *at;
+
+	*us = take_clock(&c);
+	if (!cur_done(&c) || *us > US_PER_DAY) return false;
+	at = put_clock(out, *us);
+	return slice_eq(text, (struct slice){out, (size_t)(at - out)});
+}
+
+bool key_time_of_day_zoned(struct slice text, int64_t *utc_us, int32_t *west_s)
+{
+	struct cur c = cur_of(text);
+	uint8_t out[TEXT_MAX], *at;
+	int64_t us = take_clock(&c);
+	int32_t east = take_zone(&c);
+
+	if (!cur_done(&c) || us > US_PER_DAY || east < -ZONE_MAX || east > ZONE_MAX) return false;
+	*utc_us = us - (int64_t)east * 1000000;
+	*west_s = -east;
+	at = put_zone(put_clock(out, us), east);
+	return slice_eq(text, (struct slice){out, (size_t)(at - out)});
 }

@@ -240,8 +240,8 @@ static int bound_encode(struct tidemark_table *t, const char *const *key, size_t
 							 t->record.schema_name, t->record.table_name, t->schema->nkeys, n);
 	if (n == 0) return TIDEMARK_OK;
 	if (key_texts(t, key, n, texts) != 0) return TIDEMARK_E_ARGUMENT;
-	return key_encode_prefix(t->kinds, t->schema->nkeys, texts, n, out, &err) ? TIDEMARK_OK
-																			  : key_refused(t, &err);
+	return key_encode_bound(t->kinds, t->schema->nkeys, texts, n, out, &err) ? TIDEMARK_OK
+																			 : key_refused(t, &err);
 }
 
 static int cursor_start(struct tidemark_cursor *c)
@@ -263,7 +263,9 @@ int tidemark_scan(tidemark_table *t, const char *const *from, size_t nfrom, cons
 	*out = NULL;
 	if (rc != 0) return rc;
 	c = mem_alloc(sizeof *c);
-	*c = (tidemark_cursor){.table = t, .to_is_whole = nto == t->schema->nkeys, .next = t->tm->cursors};
+	*c = (tidemark_cursor){.table = t,
+						   .to_is_whole = nto == t->schema->nkeys && !key_has_ties(t->kinds, nto),
+						   .next = t->tm->cursors};
 	t->tm->cursors = c;
 	rc = bound_encode(t, from, nfrom, &c->from);
 	if (rc == 0) rc = bound_encode(t, to, nto, &c->to);

@@ -195,10 +195,10 @@ static bool refused_when(size_t from_end, uint8_t byte)
 static void keys_must_make_sense(void **state)
 {
 	(void)state;
-	assert_true(refused_when(1, 0));           /* no such kind */
-	assert_true(refused_when(1, KEY_OID + 1)); /* no such kind */
-	assert_true(refused_when(2, 4));           /* no such column */
-	assert_true(refused_when(2, 3));           /* a column twice */
+	assert_true(refused_when(1, 0));                 /* no such kind */
+	assert_true(refused_when(1, KEY_KIND_LAST + 1)); /* no such kind */
+	assert_true(refused_when(2, 4));                 /* no such column */
+	assert_true(refused_when(2, 3));                 /* a column twice */
 	assert_true(refused_when(7, TYPE_JSON + 1));
 	assert_false(refused_when(2, 1));
 }
