@@ -8,6 +8,7 @@
 #   make asan tsan ubsan  unit tests, simulator and a short pass on servers under sanitizers
 #   make valgrind   unit tests under valgrind; minutes
 #   make faults     kills, power losses, full disks and dead connections, on real servers; FAULT_SECONDS, SEED
+#   make bench      speed, latency and memory, as ratios; most of an hour. BENCH_SCALE, BENCH_ONLY, BENCH_ROUNDS
 #   make fmt fmt-check install uninstall clean
 #   Variables: V=1 shows commands, CFLAGS are appended, FLAVOUR=asan|tsan|cov|fuzz, PREFIX, DESTDIR
 
@@ -183,9 +184,24 @@ matrix: setup
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/matrix
 
+# ---- measurements: ratios to what limits it and to native replication, tests/bench ----
+#   make bench      BENCH_SCALE=0.05 for fewer rows, BENCH_ONLY="copy large", BENCH_ROUNDS=5
+
+BENCH := $(addprefix $(B)/bench/,load look)
+.PHONY: bench
+$(B)/bench/load: $(addprefix $(B)/obj/tests/bench/,load.o times.o)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ -lpq
+$(B)/bench/look: $(addprefix $(B)/obj/tests/bench/,look.o times.o) $(LIBS.state)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.state)
+bench: setup
+	$(Q)$(MAKE) --no-print-directory all $(BENCH)
+	$(Q)TIDEMARK=$(abspath $(B)/tidemark) BENCH=$(abspath $(B)/bench) tests/bench/run.py $(abspath $(B)/bench.json)
+
 # ---- the tree ----
 
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults tests/fuzz))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults tests/fuzz tests/bench))
 fmt:
 	clang-format-14 -i $(C_FILES)
 fmt-check:
