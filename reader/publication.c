@@ -108,8 +108,9 @@ struct publications {
 	bool complete;  /* each publishes every kind of change */
 	bool generated; /* a table brought in comes with its stored generated columns */
 	char *incomplete;
-	PGresult
-		*sent; /* (oid, columns, filter, whether all kinds of change), by oid: a row for each publication */
+	/* By oid, a row for each publication: oid, columns, filter, whether it has all kinds of change, and
+	 * whether all together have. */
+	PGresult *sent;
 };
 
 void publications_free(struct publications *p)
@@ -130,7 +131,7 @@ static const char publications_sql[] =
  * change each publication may have some: together they have to have all.
  */
 static const char sent_sql[] =
-	"SELECT c.oid, %s, bool_and(p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate) OVER w,"
+	"SELECT c.oid, %s, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,"
 	" bool_or(p.pubinsert) OVER w AND bool_or(p.pubupdate) OVER w AND bool_or(p.pubdelete) OVER w"
 	"  AND bool_or(p.pubtruncate) OVER w"
 	"  FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname = t.pubname"
@@ -338,6 +339,22 @@ static bool same_columns(const struct publications *p, int first, int end)
 	return true;
 }
 
+/*
+ * A publication that has only some kinds of change filters only those. That makes no difference where another
+ * sends all rows with every kind.
+ */
+static bool filters_some_kinds(const struct publications *p, int first, int end)
+{
+	bool filtered = false, some = false;
+	for (int row = first; row < end; row++) {
+		bool complete = get_bool(p->sent, row, 3), all_rows = PQgetisnull(p->sent, row, 2);
+		if (complete && all_rows) return false;
+		filtered |= !all_rows;
+		some |= !complete;
+	}
+	return filtered && some;
+}
+
 /* What it would have to imitate but cannot. */
 static char *refuse_sent(const struct publications *p, const struct source_table *t, int first, int end)
 {
@@ -346,7 +363,7 @@ static char *refuse_sent(const struct publications *p, const struct source_table
 			"%s is published with other columns in one publication than in another, which the server "
 			"will not decode: give it the same column list in all of %s",
 			t->display, p->names);
-	if (!get_bool(p->sent, first, 4) || (t->filter_sql != NULL && !get_bool(p->sent, first, 3)))
+	if (!get_bool(p->sent, first, 4) || filters_some_kinds(p, first, end))
 		return text_format(
 			"%s is published without some kinds of change, so the copy could not be exact: run ALTER "
 			"PUBLICATION %s SET (publish = 'insert, update, delete, truncate')",
