@@ -140,6 +140,7 @@ bool run_covers(struct run *r, const struct snap *s)
 	if (!run_is_gated(r)) return true;
 	if (r->gate_state == GATE_BROKEN) return false;
 	r->covered = r->covered || *r->gate_text == '\0' || snap_covers(s, &r->gate);
+	if (!r->covered) r->gate_state = GATE_REFUSED;
 	return r->covered;
 }
 
