@@ -4,6 +4,7 @@
 
 #define LAG_BUSY_US  2000000 /* as much as we want to see at most */
 #define PAUSES_BUSY  9.0
+#define CHANGES_BUSY 500.0 /* a second: the source has work of its own */
 #define PAUSE_MAX_US 1000000
 
 static uint32_t clamp(double rows, uint32_t max)
@@ -50,11 +51,11 @@ static double at_most_one(double x)
 int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us)
 {
 	double lag = at_most_one((double)load->lag_us / LAG_BUSY_US), queue = at_most_one(load->queue_fill);
-	double busy = lag > queue ? lag : queue;
-	double pauses = busy * PAUSES_BUSY;
+	double pauses = (lag > queue ? lag : queue) * PAUSES_BUSY;
+	double polite = at_most_one(load->changes_rate / CHANGES_BUSY);
 	double pause_us;
 
-	if (load->changes_rate > 0 && pauses < 1) pauses = 1;
+	if (pauses < polite) pauses = polite;
 	pause_us = pauses * (double)(elapsed_us > 0 ? elapsed_us : 0);
 	return pause_us < PAUSE_MAX_US ? (int64_t)pause_us : PAUSE_MAX_US;
 }

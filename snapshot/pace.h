@@ -30,8 +30,8 @@ void pace_timed_out(struct pace *p);
 struct copier_load;
 /*
  * How long a run should wait after a chunk that took elapsed_us, microseconds: not at all while the source is
- * idle and the queue is short, as long as the chunk took while changes stream, and up to nine times as long
- * when they wait for us. At most a second.
+ * idle and the queue is short, up to as long as the chunk took while changes stream (500 a second and more),
+ * and up to nine times as long when they wait for us. At most a second.
  */
 int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us);
 

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "snapshot/copier.h"
 #include "snapshot/pace.h"
 
 #define MS 1000
@@ -104,6 +105,22 @@ static void waits_double(void **state)
 	assert_int_equal(backoff_next(&b), 100);
 }
 
+static void a_run_waits_as_the_rest_is_busy(void **state)
+{
+	struct copier_load idle = {0}, busy = {.changes_rate = 250}, full = {.changes_rate = 1e9},
+					   lag = {.lag_us = 1000000}, late = {.lag_us = 100000000}, queue = {.queue_fill = 0.5};
+
+	(void)state;
+	assert_int_equal(pace_pause(&idle, 100000), 0);
+	assert_int_equal(pace_pause(&busy, 100000), 50000);
+	assert_int_equal(pace_pause(&full, 100000), 100000);
+	assert_int_equal(pace_pause(&lag, 100000), 450000);
+	assert_int_equal(pace_pause(&queue, 100000), 450000);
+	assert_int_equal(pace_pause(&late, 100000), 900000);
+	assert_int_equal(pace_pause(&late, 10000000), 1000000);
+	assert_int_equal(pace_pause(&late, -5), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +131,7 @@ int main(void)
 		cmocka_unit_test(few_rows_say_nothing_of_many),
 		cmocka_unit_test(a_timeout_halves),
 		cmocka_unit_test(waits_double),
+		cmocka_unit_test(a_run_waits_as_the_rest_is_busy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
