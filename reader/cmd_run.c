@@ -3,6 +3,7 @@
 
 #include "reader/command.h"
 #include "reader/conninfo.h"
+#include "reader/lineage.h"
 #include "reader/log.h"
 #include "reader/publication.h"
 #include "reader/session.h"
@@ -10,7 +11,8 @@
 enum {
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 5000,
-	BACKOFF_WORTH = 10 /* a session that lasted so many times the next pause begins anew */
+	BACKOFF_WORTH = 10, /* a session that lasted so many times the next pause begins anew */
+	STUCK_TIMES = 3
 };
 
 static const struct option_spec options[] = {
@@ -185,16 +187,39 @@ static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, lon
 	return good;
 }
 
+/*
+ * A slot can be unable to decode a change ("could not map filenode", when it began while the table was
+ * truncated), and will be for ever. It cannot be told from a mishap but by its coming again and again.
+ */
+struct stuck {
+	struct err last;
+	int times;
+};
+
+static bool is_stuck(struct stuck *s, const struct session_result *result, const char *slot, struct err *err)
+{
+	bool again = s->times > 0 && strcmp(s->last.msg, err->msg) == 0;
+	s->times = !result->undecodable ? 0 : again ? s->times + 1 : 1;
+	s->last = *err;
+	if (s->times < STUCK_TIMES) return false;
+	err_set(err, ERR_GAP,
+			"the server cannot decode what slot %s has next, at any attempt (%s), and a new slot is "
+			"needed: " LINEAGE_START_OVER,
+			slot, err->msg, slot);
+	return true;
+}
+
 static bool repeat_sessions(struct loop *l, const struct session_config *c, const struct options *o,
 							struct attach_memory *memory, struct err *err)
 {
 	struct backoff b = {.ms = BACKOFF_FIRST_MS};
 	struct session_result result;
+	struct stuck stuck = {.times = 0};
 	struct session_config now = *c;
 	int64_t began_us = loop_now_us();
 	now.attach.memory = memory;
 	while (!session_run(l, &now, &result, err)) {
-		if (!worth_retrying(err)) return false;
+		if (!worth_retrying(err) || is_stuck(&stuck, &result, c->attach.slot, err)) return false;
 		/* What was refused at the start stays refused; a table that comes later must not end what runs. */
 		now.attach.skip_unsupported |= result.streamed;
 		if (result.reattach) {

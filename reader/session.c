@@ -62,7 +62,7 @@ struct session {
 
 	bool target_asked, target_known;
 	lsn_t target; /* until: the position to reach */
-	bool done, reached, stream_over;
+	bool done, reached, stream_over, undecodable;
 	bool reattach; /* the end is only for another look at the catalog */
 	struct err err;
 };
@@ -256,6 +256,7 @@ static void on_stream_lost(void *ctx, const struct err *err)
 {
 	struct session *s = ctx;
 	s->stream_over = true;
+	s->undecodable = s->stream != NULL && stream_was_undecodable(s->stream);
 	end(s, err);
 }
 
@@ -652,6 +653,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 	if (!s.done && !loop_wait(l, &s.done, -1, &s.err)) assert(s.err.kind == ERR_STOPPED);
 	good = finish(&s, err);
 	result->reattach = s.reattach;
+	result->undecodable = s.undecodable;
 out:
 	release(&s);
 	return good;

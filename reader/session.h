@@ -25,8 +25,9 @@ struct session_config {
 };
 
 struct session_result {
-	bool streamed; /* it got as far as streaming: backoff starts anew */
-	bool reattach; /* it ended to take in a change of a table: go on at once */
+	bool streamed;    /* it got as far as streaming: backoff starts anew */
+	bool undecodable; /* the server failed inside while it decoded */
+	bool reattach;    /* it ended to take in a change of a table: go on at once */
 };
 
 /*

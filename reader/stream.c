@@ -21,7 +21,7 @@ struct stream {
 	struct loop_timer *timer;
 	lsn_t durable, told;
 	int64_t told_us, heard_us;
-	bool paused, ended;
+	bool paused, ended, undecodable;
 	bool is_refused; /* by a notice, which may come anywhere inside libpq */
 	struct err refused;
 };
@@ -111,6 +111,17 @@ static void refuse_history(const struct stream *s, struct err *err, const char *
 			s->slot);
 }
 
+static bool is_internal(const PGresult *r)
+{
+	const char *state = r != NULL ? PQresultErrorField(r, PG_DIAG_SQLSTATE) : NULL;
+	return state != NULL && strncmp(state, "XX", 2) == 0;
+}
+
+bool stream_was_undecodable(const struct stream *s)
+{
+	return s->undecodable;
+}
+
 /* The server ended the copy: its last words are a result. */
 static void take_ending(struct stream *s, int rc)
 {
@@ -121,6 +132,7 @@ static void take_ending(struct stream *s, int rc)
 	else
 		err_of_result(&err, s->conn, r);
 	if (err.kind == ERR_CONFIG) refuse_history(s, &err, err.msg);
+	s->undecodable = is_internal(r);
 	PQclear(r);
 	end(s, &err);
 }

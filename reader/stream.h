@@ -32,6 +32,9 @@ bool stream_start(struct loop *l, struct pgconn *c, const char *slot, const char
 				  const struct stream_events *events, struct stream **out, struct err *err);
 void stream_stop(struct stream *s); /* accepts NULL; not from a callback of its own */
 
+/* It was lost to an error inside the server, which may meet it again at the same change. */
+bool stream_was_undecodable(const struct stream *s);
+
 void stream_acknowledge(struct stream *s, lsn_t durable); /* never moves back */
 /* Sends status at once, and asks the server for its position. */
 void stream_ask_position(struct stream *s);

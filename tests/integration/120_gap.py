@@ -99,6 +99,47 @@ def test_slot_of_another_plugin():
         check("theirs" in r.err, lambda: f"the slot is not named: {r}")
 
 
+def put_slot_aside(server, name, work):
+    """Does something while the server does not know of the slot."""
+    where, aside = os.path.join(server.data, "pg_replslot", name), os.path.join(server.dir, name)
+    server.stop()
+    os.rename(where, aside)
+    server.start()
+    work()
+    server.stop()
+    os.rename(aside, where)
+    server.start()
+
+
+def undecodable(server):
+    """A slot from before a TRUNCATE, with a catalog that has forgotten the file from before it."""
+    server.sql("INSERT INTO t VALUES (-1, 'into the old file')")
+    server.sql("TRUNCATE t")
+    put_slot_aside(server, "tidemark", lambda: server.sql("VACUUM pg_class"))
+
+
+def test_slot_of_someone_else_that_cannot_be_decoded():
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE PUBLICATION tidemark FOR TABLE t")
+        server.sql("SELECT pg_create_logical_replication_slot('tidemark', 'pgoutput')")
+        undecodable(server)
+        r = tm.run()
+        check(r.code == EXIT_GAP, lambda: f"expected exit {EXIT_GAP}: {r}")
+        for part in ("could not map filenode", "new slot", "pg_drop_replication_slot('tidemark')"):
+            check(part in r.err.splitlines()[-1], lambda: f"{part!r} is not said: {r}")
+
+
+def test_slot_that_cannot_be_decoded_any_more():
+    """Our own, in a store that was live: what it has stays."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        live_store(server, tm)
+        undecodable(server)
+        before = tm.scan("t")
+        r = tm.run()
+        check(r.code == EXIT_GAP and "could not map filenode" in r.err, lambda: f"expected exit {EXIT_GAP}: {r}")
+        check(tm.scan("t") == before, "the rows have changed")
+
+
 def lose_slot(server, slot):
     """The log that the slot needs is removed; on a server with max_slot_wal_keep_size."""
     server.sql("CREATE TABLE IF NOT EXISTS filler (v text); ALTER TABLE filler ALTER v SET STORAGE EXTERNAL")
