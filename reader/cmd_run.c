@@ -188,8 +188,9 @@ static bool back_off(struct loop *l, struct backoff *b, int64_t streamed_us, lon
 }
 
 /*
- * A slot can be unable to decode a change ("could not map filenode", or "filenumber", when it began while the table was
- * truncated), and will be for ever. It cannot be told from a mishap but by its coming again and again.
+ * A slot can be unable to decode a change ("could not map filenode", or "filenumber": it began while the
+ * table was truncated), and will be for ever. It cannot be told from a mishap but by its coming again and
+ * again.
  */
 struct stuck {
 	struct err last;

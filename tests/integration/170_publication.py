@@ -4,7 +4,7 @@ A slot decodes with the catalogs of its time. Up to version 17 the server ends t
 for which the publication does not exist; from 18 on it only warns, and leaves the change out.
 """
 
-from harness import EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, rng, since, until
+from harness import EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, lsn, rng, since, until
 
 
 def make_table(server, rows=1000):
@@ -66,11 +66,16 @@ def test_dropped_while_stopped():
 
 
 def made_again_too_late(server, tm):
+    rows = tm.scan("t")
     server.sql("DROP PUBLICATION tidemark")
+    gap = server.value("SELECT pg_current_wal_insert_lsn()::text")
     server.sql("UPDATE t SET v = 'not published' WHERE id = 5")
     server.sql("CREATE PUBLICATION tidemark FOR TABLE t")
     r = tm.run("--until", "caught-up", timeout=30)
     check(r.code == EXIT_GAP, lambda: f"a change without a publication: {r}")
+    check(tm.scan("t") == rows, "rows from behind the gap were written")
+    now = tm.status()["checkpoint"]["lsn"]
+    check(lsn(now) <= lsn(gap), lambda: f"it went on to {now}, past the gap at {gap}")
     sentence = r.err.strip().splitlines()[-1]
     check("publication" in sentence and "start over" in sentence, lambda: f"not said: {sentence}")
     check(tm.state("t") != "live", "a table that misses a change is said to be live")
