@@ -26,14 +26,15 @@ struct pgconn {
 enum { CONNECT_MS_MAX = 30000 };
 
 /*
- * What pins a value's text form, then what keeps us gentle and plans steady: a
- * chunk must walk the key's index whatever the statistics say, and a hung
- * synchronous standby must not hang our watermark messages. That changes are
- * left out is only a warning of the server (stream.c): it has to come through.
+ * What pins a value's text form, going out and coming back as a parameter, then what keeps us gentle and
+ * plans steady: a chunk must walk the key's index whatever the statistics say, and a hung synchronous standby
+ * must not hang our watermark messages. That changes are left out is only a warning of the server (stream.c):
+ * it has to come through.
  */
 static const char pinned_options[] =
 	"-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex "
-	"-c TimeZone=UTC -c lc_monetary=C -c search_path= -c row_security=off "
+	"-c TimeZone=UTC -c lc_monetary=C -c search_path= -c quote_all_identifiers=off -c array_nulls=on "
+	"-c row_security=off "
 	"-c client_min_messages=warning -c synchronous_commit=local -c jit=off -c "
 	"max_parallel_workers_per_gather=0 "
 	"-c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off -c plan_cache_mode=force_generic_plan";

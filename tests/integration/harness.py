@@ -40,6 +40,7 @@ EXIT_OK, EXIT_RUNTIME, EXIT_USAGE, EXIT_GAP, EXIT_DIFFERENCE, EXIT_STORE = range
 PINNED = {
     "datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "3", "bytea_output": "hex",
     "TimeZone": "UTC", "lc_monetary": "C", "search_path": "", "row_security": "off",
+    "quote_all_identifiers": "off", "array_nulls": "on",
 }
 CONTRARY = {
     "datestyle": "SQL, DMY", "intervalstyle": "sql_standard", "extra_float_digits": "0",
@@ -637,11 +638,52 @@ class Tidemark:
         check(self.content() == before, "the store changed")
         return sentence
 
-    def equal(self, *names, timeout=60):
-        """The store shows these tables byte for byte as the source has them. Writers must have stopped."""
+    def equal(self, *names, timeout=60, twin=None):
+        """The store shows these tables byte for byte as the source has them. Writers must have stopped.
+
+        twin: a database made by twin(); what the store shows is loaded into its tables and compared again.
+        """
         self.wait(timeout)
         for name in names:
-            compare(self.server, self.db, name, self.scan(name))
+            rows = self.scan(name)
+            compare(self.server, self.db, name, rows)
+            if twin:
+                load_copy(self.server, twin, name, rows)
+                compare(self.server, self.db, name, source_copy(self.server, twin, name))
+
+
+def twin(server, db="postgres"):
+    """A database with the same schema and no rows; nobody may be connected to db."""
+    name = db + "_twin"
+    con = server._admin.pop(db, None)
+    if con:
+        con.close()
+    def create():
+        try:
+            server.sql(f'CREATE DATABASE "{name}" TEMPLATE "{db}"', db="template1")
+            return True
+        except psycopg2.errors.ObjectInUse:  # a session that is closed takes a moment to go
+            return False
+    until("a twin database", create)
+    for (table,) in server.sql("SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n"
+                               " ON n.oid = relnamespace WHERE relkind IN ('r', 'p') AND nspname !~ '^pg_'"
+                               " AND nspname <> 'information_schema'", db=name):
+        server.sql(f"TRUNCATE {table} CASCADE", db=name)
+    return name
+
+
+def load_copy(server, db, name, rows):
+    """What a user does with \\copy: under the server's own settings, replacing what is there."""
+    schema, table = name if isinstance(name, tuple) else ("public", name)
+    quoted = ".".join('"' + s.replace('"', '""') + '"' for s in (schema, table))
+    con = server.connect(db)
+    try:
+        con.set_client_encoding("UTF8")
+        with con.cursor() as cur:
+            cur.execute(f"SET session_replication_role = replica; TRUNCATE {quoted}")
+            cur.copy_expert(f"COPY {quoted} ({', '.join(columns_of(server, db, name))}) FROM STDIN", io.BytesIO(rows))
+    finally:
+        con.close()
 
 
 def columns_of(server, db, name):
@@ -675,10 +717,19 @@ def compare(server, db, name, store):
         return
     def show(lines):
         return "".join(f"\n    {line[:160]!r}" for line in sorted(lines)[:5])
+    def first_difference():
+        """Of a row that both have: long rows do not fit a line."""
+        ours = {line.split(b"\t")[0]: line.split(b"\t") for line in extra}
+        for line in sorted(missing):
+            theirs = line.split(b"\t")
+            for n, (a, b) in enumerate(zip(theirs, ours.get(theirs[0], theirs)), 1):
+                if a != b:
+                    return f"\n  row {theirs[0][:40]!r}, column {n}: source {a[:160]!r}, store {b[:160]!r}"
+        return ""
     missing, extra = set(source) - set(store), set(store) - set(source)
     raise Failure(
         f"{table_name(name)} differs: source {len(source) - 1} rows, store {len(store) - 1};"
-        f"\n  {len(missing)} only in the source:{show(missing)}\n  {len(extra)} only in the store:{show(extra)}")
+        f"\n  {len(missing)} only in the source:{show(missing)}\n  {len(extra)} only in the store:{show(extra)}{first_difference()}")
 
 
 # ---- small things several tests want ----
