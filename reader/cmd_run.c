@@ -1,8 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/chunk_lines.h"
 #include "reader/command.h"
 #include "reader/conninfo.h"
+#include "reader/desk.h"
 #include "reader/lineage.h"
 #include "reader/log.h"
 #include "reader/publication.h"
@@ -80,6 +82,20 @@ static const struct option_spec options[] = {
 	 .min = 1,
 	 .max = 60000,
 	 .help = "Time on the server that a chunk aims at."},
+	{.name = "snapshot-connections",
+	 .type = OPTION_INT,
+	 .value = "N",
+	 .initial = "1",
+	 .min = 1,
+	 .max = CHUNK_LINES_MAX + 1,
+	 .help = "Connections that chunks are read on, at most: more than one when several tables are copied."},
+	{.name = "marker-retention",
+	 .type = OPTION_INT,
+	 .value = "S",
+	 .initial = "3600",
+	 .min = 0,
+	 .max = 1000000000,
+	 .help = "Keep delete markers for S seconds at least."},
 	{.name = "memory",
 	 .type = OPTION_INT,
 	 .value = "MIB",
@@ -141,6 +157,8 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	c->attach.silence_ms = (int)options_int(o, "receive-timeout") * 1000;
 	c->chunk_rows_max = (uint32_t)options_int(o, "chunk-rows");
 	c->chunk_time_ms = (int)options_int(o, "chunk-time");
+	c->connections = (int)options_int(o, "snapshot-connections");
+	c->marker_retention_us = options_int(o, "marker-retention") * INT64_C(1000000);
 	c->memory = (size_t)options_int(o, "memory") << 20;
 	log_setup(strcmp(options_string(o, "log-format"), "json") == 0 ? LOG_JSON : LOG_TEXT, LOG_INFO);
 	if (options_argc(o) > 0)
@@ -245,6 +263,30 @@ static bool run_sessions(struct loop *l, const struct session_config *c, const s
 	return good;
 }
 
+/* Without its socket the daemon is as good as with it, but for who asks. */
+static struct desk *open_desk(struct loop *l, const char *dir, struct requests *requests)
+{
+	struct desk *desk = NULL;
+	struct err err;
+	if (!desk_open(l, dir, requests, &desk, &err))
+		log_warn("nothing can be asked of this daemon", KV_S("reason", err.msg), KV_END);
+	return desk;
+}
+
+static void serve(struct loop *l, struct session_config *c, const struct options *o, struct err *err)
+{
+	c->requests = requests_create(c->store);
+	struct desk *desk = open_desk(l, options_string(o, "store"), c->requests);
+	if (run_sessions(l, c, o, err)) {
+		log_info("done", KV_END);
+	} else if (err->kind == ERR_STOPPED) {
+		log_info("stopped", KV_END);
+		*err = (struct err){.kind = ERR_NONE};
+	}
+	desk_close(desk);
+	requests_destroy(c->requests);
+}
+
 static int run(const struct options *o, struct err *err)
 {
 	struct session_config c = {.store = NULL};
@@ -257,12 +299,7 @@ static int run(const struct options *o, struct err *err)
 	c.source_display = display;
 	if (store_open(options_string(o, "store"), STORE_WRITE, &c.store, err)) {
 		log_info("store opened", KV_S("store", options_string(o, "store")), KV_END);
-		if (run_sessions(&loop, &c, o, err))
-			log_info("done", KV_END);
-		else if (err->kind == ERR_STOPPED) {
-			log_info("stopped", KV_END);
-			*err = (struct err){.kind = ERR_NONE};
-		}
+		serve(&loop, &c, o, err);
 	}
 	store_close(c.store);
 	loop_finish(&loop);

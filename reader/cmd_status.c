@@ -9,6 +9,7 @@
 #include "reader/human.h"
 #include "reader/json.h"
 #include "reader/overview.h"
+#include "reader/runview.h"
 
 static const struct option_spec options[] = {
 	{.name = "store",
@@ -98,41 +99,6 @@ static void put_tables(const struct overview *v, struct buf *out)
 		v->store.unseen);
 }
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static void put_count(struct buf *out, uint64_t n, const char *what)
-{
-	if (n > 0) put(out, ", %" PRIu64 " %s", n, what);
-}
-
-static void put_run(const struct overview *v, const tidemark_run_info *r, struct buf *out)
-{
-	const tidemark_table_info *t = overview_table(v, r->table_id);
-	char took[HUMAN_SIZE], ago[HUMAN_SIZE];
-
-	put(out, "run %-8" PRIu64 " ", r->id);
-	if (t)
-		view_put_name(out, t->schema_name, t->table_name);
-	else
-		put(out, "table %" PRIu32, r->table_id);
-	put(out, ": %s, %s: %" PRIu64 " row%s read in %" PRIu64 " chunk%s", r->kind, r->state, r->rows_read,
-		plural(r->rows_read), r->chunks, plural(r->chunks));
-	put_count(out, r->rows_written, "written");
-	put_count(out, r->rows_same, "the same");
-	put_count(out, r->rows_superseded, "superseded");
-	put_count(out, r->rows_newer, "kept because newer");
-	put_count(out, r->rows_filled, "filled");
-	put_count(out, r->rows_swept, "swept");
-	if (run_info_is_open(r))
-		put(out, "; started %s ago\n", human_duration(v->now_us - r->started_us, ago));
-	else
-		put(out, "; took %s, ended %s ago\n", human_duration(r->ended_us - r->started_us, took),
-			human_duration(v->now_us - r->ended_us, ago));
-}
-
 static void put_file(const struct overview *v, struct buf *out)
 {
 	const tidemark_store_info *s = &v->store;
@@ -166,7 +132,7 @@ static void put_text(const struct overview *v, struct buf *out)
 	put_position(v, out);
 	put_tables(v, out);
 	for (size_t i = 0; i < v->nruns; i++)
-		put_run(v, &v->runs[i], out);
+		runview_put(&v->runs[i], overview_table(v, v->runs[i].table_id), v->now_us, out);
 	put_file(v, out);
 	put_warnings(v, out);
 }
@@ -249,45 +215,11 @@ static void json_tables(const struct overview *v, struct json *j)
 	json_add_uint(j, "unseen", v->store.unseen);
 }
 
-static void json_run_counts(const tidemark_run_info *r, struct json *j)
-{
-	json_add_uint(j, "chunks", r->chunks);
-	json_add_uint(j, "rows_read", r->rows_read);
-	json_add_uint(j, "rows_written", r->rows_written);
-	json_add_uint(j, "rows_same", r->rows_same);
-	json_add_uint(j, "rows_superseded", r->rows_superseded);
-	json_add_uint(j, "rows_newer", r->rows_newer);
-	json_add_uint(j, "rows_filled", r->rows_filled);
-	json_add_uint(j, "rows_swept", r->rows_swept);
-}
-
-static void json_run(const struct overview *v, const tidemark_run_info *r, struct json *j)
-{
-	const tidemark_table_info *t = overview_table(v, r->table_id);
-
-	json_open(j, NULL, '{');
-	json_add_uint(j, "id", r->id);
-	json_add_uint(j, "table_id", r->table_id);
-	json_add_string(j, "schema", t ? t->schema_name : NULL);
-	json_add_string(j, "table", t ? t->table_name : NULL);
-	json_add_string(j, "kind", r->kind);
-	json_add_string(j, "state", r->state);
-	json_add_string(j, "requester", r->requester);
-	json_run_counts(r, j);
-	json_time(j, "started", r->started_us);
-	json_time(j, "ended", r->ended_us);
-	json_add_string(j, "first_snapshot", r->first_snapshot && *r->first_snapshot ? r->first_snapshot : NULL);
-	json_add_string(j, "last_snapshot", r->last_snapshot && *r->last_snapshot ? r->last_snapshot : NULL);
-	json_lsn(j, "lowest_bound_lsn", r->lowest_bound);
-	json_lsn(j, "last_high_lsn", r->last_high);
-	json_close(j, '}');
-}
-
 static void json_runs(const struct overview *v, struct json *j)
 {
 	json_open(j, "runs", '[');
 	for (size_t i = 0; i < v->nruns; i++)
-		json_run(v, &v->runs[i], j);
+		runview_json(&v->runs[i], overview_table(v, v->runs[i].table_id), j);
 	json_close(j, ']');
 }
 

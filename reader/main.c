@@ -13,10 +13,11 @@
 #include "reader/version.h"
 
 extern const struct command command_run, command_get, command_scan, command_tables, command_status,
-	command_wait;
+	command_wait, command_snapshot;
 
 static const struct command *const commands[] = {
-	&command_run, &command_get, &command_scan, &command_tables, &command_status, &command_wait,
+	&command_run,    &command_get,  &command_scan,     &command_tables,
+	&command_status, &command_wait, &command_snapshot,
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

@@ -7,14 +7,10 @@
 #include <time.h>
 
 #include "reader/command.h"
+#include "reader/runview.h"
 
 #define ENDED_MAX   5    /* ended runs shown */
 #define LAG_WARNING 1000 /* store commits a reader may be behind before we say so */
-
-bool run_info_is_open(const tidemark_run_info *r)
-{
-	return r->ended_us == 0;
-}
 
 static int64_t clock_us(void)
 {

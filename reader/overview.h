@@ -29,7 +29,6 @@ struct overview {
 bool overview_load(struct overview *v, const char *dir, tidemark *tm, struct err *err);
 void overview_finish(struct overview *v); /* accepts zeroed memory */
 
-bool run_info_is_open(const tidemark_run_info *r);
 /* The table of a run; NULL when the store no longer has it. */
 const tidemark_table_info *overview_table(const struct overview *v, uint32_t table_id);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reader/log.h"
+#include "reader/loop.h"
 #include "reader/shape.h"
 
 struct planner {
@@ -80,14 +81,20 @@ static void plan_new(struct planner *p, const struct source_table *t, struct pla
 	add_run(p, id, RUN_INITIAL, false, p->stored->fresh ? p->a->gate : p->a->added_gate, "run");
 }
 
+static void stop_run(struct planner *p, const struct run_record *r, const char *why)
+{
+	batch_add_run_end(p->out->batch, r->table_id, r->id, RUN_STOPPED, clock_now_us(), why);
+}
+
 /* Its key is another, so no entry of the store can be compared with its rows: start a new generation. */
 static void leave(struct planner *p, const struct table_record *r)
 {
 	struct table_record left = *r;
 	left.state = TABLE_LEFT;
 	batch_add_table(p->out->batch, &left);
-	const struct run_record *run = stored_open_run(p->stored, r->id);
-	if (run != NULL) batch_add_run_state(p->out->batch, r->id, run->id, RUN_STOPPED, 0);
+	for (size_t i = 0; i < p->stored->nruns; i++)
+		if (p->stored->runs[i].table_id == r->id && run_record_is_open(&p->stored->runs[i]))
+			stop_run(p, &p->stored->runs[i], "the table is no longer replicated under that key");
 }
 
 static void plan_known(struct planner *p, const struct source_table *t, size_t i, bool added,
@@ -106,8 +113,8 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 	put_table(p, t, r->id, state, schema);
 	if (reshaped) batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
-	if ((altered || back) && open != NULL)
-		batch_add_run_state(p->out->batch, r->id, open->id, RUN_STOPPED, 0);
+	/* What somebody asked for goes on behind the new one. */
+	if ((altered || back) && open != NULL) stop_run(p, open, "another run takes its place");
 	*pt = (struct planned_table){.table_id = r->id, .source = t, .copied = state == TABLE_COPIED};
 	if (altered)
 		add_run(p, r->id, RUN_SCHEMA, true, p->a->added_gate, "schema change");

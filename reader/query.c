@@ -14,12 +14,14 @@ enum step_kind {
 	STEP_CHUNK_SYNC,
 	STEP_WATERMARK,
 	STEP_ASK,
+	STEP_TRY,
 	STEP_SYNC
 };
 
 struct step {
 	enum step_kind kind;
-	query_fn fn; /* STEP_ASK */
+	query_fn fn;         /* STEP_ASK */
+	query_try_fn try_fn; /* STEP_TRY */
 	void *ctx;
 };
 
@@ -46,6 +48,8 @@ struct query {
 	int64_t asked_us;
 	bool failed; /* the chunk in flight has failed; the rest of its results is noise */
 	enum chunk_failure failure;
+	bool of_user;       /* what it asks holds what someone gave */
+	char message[1024]; /* the server's, of the failure */
 
 	bool watermarks_refused;
 	struct prepared *prepared;
@@ -152,6 +156,7 @@ void query_chunk(struct query *q, const struct chunk_request *r)
 	q->failed = false;
 	q->request_id = r->id;
 	q->request_columns = r->ncolumns;
+	q->of_user = r->of_user;
 	q->asked_us = loop_now_us();
 	if (r->statement != NULL) {
 		assert(strlen(r->statement) < sizeof q->statement);
@@ -197,11 +202,37 @@ void query_ask(struct query *q, const char *sql, query_fn fn, void *ctx)
 	send_sync(q, STEP_SYNC);
 }
 
+bool query_try(struct query *q, const char *sql, query_try_fn fn, void *ctx)
+{
+	if (q->ended || q->count > STEPS_MAX / 2) return false;
+	send_sql(q, STEP_TRY, sql);
+	if (q->ended) return false;
+	struct step *s = &q->steps[(q->first + q->count - 1) % STEPS_MAX];
+	s->try_fn = fn;
+	s->ctx = ctx;
+	send_sync(q, STEP_SYNC);
+	return true;
+}
+
 /* ---- replies ---- */
 
 static bool state_is(const char *sqlstate, const char *prefix)
 {
 	return strncmp(sqlstate, prefix, strlen(prefix)) == 0;
+}
+
+/*
+ * What somebody's condition or bound can bring about by itself: data exceptions, cardinality, syntax and
+ * names, missing rights, unsupported features, an exception raised by a function; and parameters, which there
+ * are none for.
+ */
+static bool blames_user(const char *sqlstate)
+{
+	static const char *const classes[] = {"08P01", "0A", "21", "22", "23", "25006", "2B",
+										  "2F",    "38", "39", "42", "44", "54",    "P0"};
+	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (state_is(sqlstate, classes[i])) return true;
+	return false;
 }
 
 /* False: nothing a later attempt could cure. */
@@ -225,10 +256,18 @@ static bool classify(const PGresult *r, enum chunk_failure *why)
 static void chunk_error(struct query *q, const PGresult *r)
 {
 	if (q->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED) return;
-	q->failed = true;
-	if (classify(r, &q->failure)) return;
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	struct err err;
 	err_of_result(&err, q->conn, r);
+	q->failed = true;
+	snprintf(q->message, sizeof q->message, "%s", err.msg);
+	bool known = classify(r, &q->failure);
+	if (known && q->failure != CHUNK_LOST) return;
+	if (q->of_user && state != NULL && blames_user(state)) {
+		q->failure = CHUNK_REFUSED;
+		return;
+	}
+	if (known) return;
 	err.kind = ERR_CONFIG;
 	err_wrap(&err, "reading rows of a table");
 	end(q, &err);
@@ -283,12 +322,24 @@ static void chunk_finished(struct query *q)
 		send_sql(q, STEP_IGNORE, "ROLLBACK");
 		send_sync(q, STEP_SYNC);
 		if (q->failure == CHUNK_SCHEMA) forget_prepared(q, q->statement);
-		copier_chunk_failed(q->copier, q->request_id, q->failure, now_us);
+		copier_chunk_failed_saying(q->copier, q->request_id, q->failure, q->message, now_us);
 	} else if (!copier_chunk_end(q->copier, q->request_id, loop_now_us() - q->asked_us, now_us, &err)) {
 		end(q, &err);
 		return;
 	}
 	if (!q->ended) q->events.chunk_done(q->events.ctx);
+}
+
+static void take_try(struct query *q, struct step s, const PGresult *r)
+{
+	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+	enum chunk_failure why;
+	struct err err;
+	err_of_result(&err, q->conn, r);
+	/* What later might go well is not its fault. */
+	bool blamed = state != NULL && (blames_user(state) || !classify(r, &why) || why == CHUNK_SCHEMA);
+	err.kind = blamed ? ERR_CONFIG : ERR_RETRY;
+	s.try_fn(s.ctx, NULL, &err);
 }
 
 static void take_result(struct query *q, struct step s, const PGresult *r)
@@ -307,6 +358,12 @@ static void take_result(struct query *q, struct step s, const PGresult *r)
 		break;
 	case STEP_WATERMARK: q->watermarks_refused = !good; break;
 	case STEP_ASK: s.fn(s.ctx, good ? r : NULL); break;
+	case STEP_TRY:
+		if (good)
+			s.try_fn(s.ctx, r, NULL);
+		else
+			take_try(q, s, r);
+		break;
 	case STEP_CHUNK_SYNC: chunk_finished(q); break;
 	case STEP_SYNC: break;
 	}

@@ -39,4 +39,12 @@ void query_emit_watermark(struct query *q);
 typedef void (*query_fn)(void *ctx, const PGresult *r);
 void query_ask(struct query *q, const char *sql, query_fn fn, void *ctx);
 
+/*
+ * One statement that may fail by itself: fn gets its result, or the error, of kind ERR_CONFIG when the
+ * statement is to blame. False: too much is under way, try again later; fn is not called. Nor is it when the
+ * connection is lost.
+ */
+typedef void (*query_try_fn)(void *ctx, const PGresult *r, const struct err *err);
+bool query_try(struct query *q, const char *sql, query_try_fn fn, void *ctx);
+
 #endif

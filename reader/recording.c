@@ -4,7 +4,6 @@
 
 #include "apply/applier.h"
 #include "reader/loop.h"
-#include "reader/resolve.h"
 
 void recording_reason(const struct request *r, char *out, size_t size)
 {
@@ -61,8 +60,7 @@ static void put_started(struct batch *b, const struct request *r, const struct r
 	}
 }
 
-/* What a run becomes; what it is, when there is nothing to do. */
-static enum run_state state_after(enum request_verb verb, const struct found_run *f)
+enum run_state recording_state(enum request_verb verb, const struct found_run *f)
 {
 	if (verb == REQUEST_STOP) return RUN_STOPPED;
 	if (verb == REQUEST_PAUSE) return RUN_PAUSED;
@@ -76,7 +74,7 @@ static void put_changed(struct batch *b, const struct request *r, const struct r
 	if (r->verb == REQUEST_STOP) recording_reason(r, why, sizeof why);
 	for (size_t i = 0; i < found->nfound; i++) {
 		const struct found_run *f = &found->found[i];
-		enum run_state state = state_after(r->verb, f);
+		enum run_state state = recording_state(r->verb, f);
 		if (state != f->state) batch_add_run_end(b, f->table_id, f->id, state, now_us, why);
 		outcome_add(out, f->id, f->display, state, false);
 	}

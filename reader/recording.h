@@ -9,11 +9,13 @@
 #define READER_RECORDING_H
 
 #include "reader/outcome.h"
-#include "state/store.h"
+#include "reader/resolve.h"
 
 /* True: it is durable. ERR_CONFIG: refused, nothing was written. */
 bool recording_make(struct store *s, const struct request *r, struct outcome *out, struct err *err);
 
+/* What a run becomes by a request; what it is, when there is nothing to do. */
+enum run_state recording_state(enum request_verb verb, const struct found_run *f);
 /* Why a run was stopped by a request, for its record. */
 void recording_reason(const struct request *r, char *out, size_t size);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "reader/suggest.h"
 
@@ -294,6 +295,17 @@ void request_set_id(struct request *r, const char *id)
 void request_set_requester(struct request *r, const char *requester)
 {
 	r->requester = arena_strdup(&r->arena, requester);
+}
+
+void request_make_id(struct request *r, int64_t now_us)
+{
+	time_t seconds = (time_t)(now_us / 1000000);
+	char day[32], id[64];
+	struct tm tm;
+	gmtime_r(&seconds, &tm);
+	strftime(day, sizeof day, "%Y%m%dT%H%M%S", &tm);
+	snprintf(id, sizeof id, "run-%s.%06d", day, (int)(now_us % 1000000));
+	request_set_id(r, id);
 }
 
 bool request_check_id(const char *id, struct err *err)

@@ -60,6 +60,8 @@ bool request_parse(struct slice text, struct request *out, struct err *err);
 bool request_of_json(struct json_t *object, struct request *out, struct err *err);
 void request_finish(struct request *r); /* accepts zeroed memory */
 
+/* An id for a request that has none: no other has it. */
+void request_make_id(struct request *r, int64_t now_us);
 /* Copies id, which becomes the name of the runs. */
 void request_set_id(struct request *r, const char *id);
 void request_set_requester(struct request *r, const char *requester);

@@ -7,6 +7,7 @@
 
 #include "apply/worker.h"
 #include "reader/changes.h"
+#include "reader/chunk_lines.h"
 #include "reader/log.h"
 #include "reader/plan.h"
 #include "reader/progress.h"
@@ -23,7 +24,10 @@ enum {
 	NUDGE_EVERY_US = 50000,  /* and from then on we ask for the server's position */
 	LOOK_EVERY_US = 5000000, /* at the catalog, for what the stream does not tell */
 	LOOK_SOON_US = 100000,   /* after the server described a table */
-	LOOK_SHARE = 50,         /* and never more than a fiftieth of the time */
+	PURGE_EVERY_US = 1000000,
+	PURGE_MARKERS = 2000,  /* removed by one step */
+	PURGE_ENTRIES = 20000, /* looked at by one step */
+	LOOK_SHARE = 50,       /* and never more than a fiftieth of the time */
 	GOODBYE_MS = 1000
 };
 
@@ -43,7 +47,8 @@ struct session {
 	struct worker *worker;
 	struct copier *copier;
 	struct changes *changes;
-	struct query *query;
+	struct query *query;      /* the first connection; it also takes questions */
+	struct chunk_lines lines; /* further ones, for chunks alone */
 	struct stream *stream;
 	uv_async_t *wake; /* from the worker */
 	struct loop_timer *tick, *ask_timer, *nudge_timer, *look_timer;
@@ -53,6 +58,8 @@ struct session {
 	bool all_live;
 
 	struct worker_status status;
+	uint64_t counted; /* changes, when the load was told last */
+	int64_t counted_us, purged_us;
 	bool paused;
 	lsn_t nudged; /* highest H a watermark message was sent for */
 	int64_t idle_stored_us;
@@ -63,16 +70,23 @@ struct session {
 	bool target_asked, target_known;
 	lsn_t target; /* until: the position to reach */
 	bool done, reached, stream_over, undecodable;
-	bool reattach; /* the end is only for another look at the catalog */
+	bool wants_line; /* one more connection for chunks */
+	bool turn;       /* done, or something for the main path to do */
+	bool reattach;   /* the end is only for another look at the catalog */
 	struct err err;
 };
 
 static void ask(struct session *s);
 
+static size_t queue_bytes(const struct session *s)
+{
+	return s->config->memory / 8;
+}
+
 static void end(struct session *s, const struct err *err)
 {
 	if (s->done) return;
-	s->done = true;
+	s->done = s->turn = true;
 	if (err != NULL)
 		s->err = *err;
 	else
@@ -94,10 +108,17 @@ static void on_target(void *ctx, const PGresult *r)
 	s->target_asked = s->target_known;
 }
 
+static size_t tables_in_work(const struct session *s);
+
+/* Everything is copied that is to be. */
+static bool is_copied(const struct session *s)
+{
+	return (s->all_live || s->config->snapshot == SNAPSHOT_NEVER) && tables_in_work(s) == 0;
+}
+
 static bool wants_target(const struct session *s)
 {
-	return s->config->until == UNTIL_CAUGHT_UP && !s->target_asked && s->query != NULL &&
-		   (s->all_live || s->config->snapshot == SNAPSHOT_NEVER);
+	return s->config->until == UNTIL_CAUGHT_UP && !s->target_asked && s->query != NULL && is_copied(s);
 }
 
 /* The position asked for is only stored once an idle server tells it: hurry that up. */
@@ -110,7 +131,7 @@ static void check_until(struct session *s)
 		return;
 	}
 	if (!s->target_known) return;
-	bool live = s->config->until == UNTIL_LSN || s->config->snapshot == SNAPSHOT_NEVER || s->all_live;
+	bool live = s->config->until == UNTIL_LSN || is_copied(s);
 	if (s->status.committed.lsn.v >= s->target.v && live) {
 		end(s, NULL);
 		return;
@@ -168,19 +189,55 @@ static void report_gate(struct session *s)
 	s->gate_logged = gated;
 }
 
+static bool is_open(enum run_state state)
+{
+	return state == RUN_COPYING || state == RUN_SWEEPING;
+}
+
+/* Tables that a run is reading now. */
+static size_t tables_in_work(const struct session *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->nwatched; i++) {
+		struct copier_progress p;
+		n += copier_get_progress(s->copier, s->watched[i].table_id, &p) && is_open(p.state);
+	}
+	return n;
+}
+
+/* A table's chunks are asked for one after the other: more connections are for more tables. */
+static void want_line(struct session *s)
+{
+	size_t lines = 1 + s->lines.n;
+	s->wants_line = !s->lines.refused && lines < (size_t)s->config->connections && lines < tables_in_work(s);
+	if (!s->wants_line) return;
+	s->turn = true;
+	uv_stop(&s->loop->uv);
+}
+
+/* NULL: no connection is free. */
+static struct query *idle_query(const struct session *s)
+{
+	return query_chunk_in_flight(s->query) ? chunk_lines_idle(&s->lines) : s->query;
+}
+
 static void ask(struct session *s)
 {
 	if (s->done || s->query == NULL || s->stream == NULL) return;
 	arm_nudge(s);
-	if (query_chunk_in_flight(s->query) || worker_is_full(s->worker)) return;
 	int64_t now_us = clock_now_us();
-	const struct chunk_request *r = copier_next(s->copier, now_us);
-	if (r != NULL) {
-		query_chunk(s->query, r);
-		return;
+	struct query *q;
+	while ((q = idle_query(s)) != NULL && !worker_is_full(s->worker)) {
+		const struct chunk_request *r = copier_next(s->copier, now_us);
+		if (r == NULL) {
+			int64_t at_us = copier_next_at(s->copier);
+			if (at_us != INT64_MAX) loop_timer_set(s->ask_timer, at_us - now_us);
+			return;
+		}
+		query_chunk(q, r);
+		if (s->done) return;
 	}
-	int64_t at_us = copier_next_at(s->copier);
-	if (at_us != INT64_MAX) loop_timer_set(s->ask_timer, at_us - now_us);
+	if (q == NULL) want_line(s);
 }
 
 static void on_ask_timer(void *ctx)
@@ -222,10 +279,29 @@ static void emit(void *ctx, struct batch *b)
 	changes_emit(s->changes, b);
 }
 
+/* What is asked of us is done between two source transactions. */
 static bool on_message(void *ctx, struct slice payload, struct err *err)
 {
 	struct session *s = ctx;
-	return s->done || changes_message(s->changes, payload, &s->reattach, err);
+	bool was_in = changes_in_transaction(s->changes);
+	if (s->done) return true;
+	if (!changes_message(s->changes, payload, &s->reattach, err)) return false;
+	if (was_in && !changes_in_transaction(s->changes)) requests_turn(s->config->requests);
+	return true;
+}
+
+static bool is_between(void *ctx)
+{
+	struct session *s = ctx;
+	return !s->done && !changes_in_transaction(s->changes);
+}
+
+static bool replicates(void *ctx, uint32_t table_id)
+{
+	const struct session *s = ctx;
+	for (size_t i = 0; i < s->nwatched; i++)
+		if (s->watched[i].table_id == table_id) return true;
+	return false;
 }
 
 static void on_position(void *ctx, lsn_t wal_end)
@@ -296,7 +372,9 @@ static void compare_shape(struct session *s, struct watched *w, const char *now)
 	case SHAPE_OTHER:
 	case SHAPE_EXTENDED:
 	case SHAPE_ALTERED: attach_again(s, w->source->display, "was altered"); break;
-	case SHAPE_PARTS: attach_again(s, w->source->display, "has other partitions, or one has another file"); break;
+	case SHAPE_PARTS:
+		attach_again(s, w->source->display, "has other partitions, or one has another file");
+		break;
 	case SHAPE_REPUBLISHED:
 		attach_again(s, w->source->display, "may have been published otherwise for a while");
 		break;
@@ -386,6 +464,19 @@ static void note_live(struct session *s)
 	if (s->all_live && !was_all) log_info("all tables are live", KV_U("tables", s->nwatched), KV_END);
 }
 
+/* What they answer may be in a commit that came after the status was taken. */
+static void take_answers(struct session *s)
+{
+	struct answer *answers = worker_take_answers(s->worker);
+	if (answers != NULL) worker_get_status(s->worker, &s->status);
+	for (struct answer *a = answers, *next; a != NULL; a = next) {
+		next = a->next;
+		if (a->kind != ANSWER_DONE || !requests_answered(s->config->requests, a->token, s->status.commits))
+			copier_answer(s->copier, a, clock_now_us());
+		answer_destroy(a);
+	}
+}
+
 static void on_wake(uv_async_t *handle)
 {
 	struct session *s = handle->data;
@@ -397,11 +488,8 @@ static void on_wake(uv_async_t *handle)
 		return;
 	}
 	stream_acknowledge(s->stream, s->status.durable);
-	for (struct answer *a = worker_take_answers(s->worker), *next; a != NULL; a = next) {
-		next = a->next;
-		copier_answer(s->copier, a, clock_now_us());
-		answer_destroy(a);
-	}
+	take_answers(s);
+	requests_durable(s->config->requests, s->status.durable_commits);
 	note_live(s);
 	if (s->paused && !worker_is_full(s->worker)) {
 		s->paused = false;
@@ -436,11 +524,45 @@ static void show_progress(struct session *s)
 	progress_show(&p, loop_now_us());
 }
 
+/* ---- the tick: how busy we are, delete markers ---- */
+
+static void tell_load(struct session *s)
+{
+	int64_t now_us = loop_now_us(), passed_us = now_us - s->counted_us;
+	uint64_t count = changes_count(s->changes);
+	struct copier_load load = {.queue_fill = (double)s->status.queued_bytes / (double)queue_bytes(s)};
+	if (passed_us > 0) load.changes_rate = (double)(count - s->counted) * 1e6 / (double)passed_us;
+	if (changes_received(s->changes).v > s->status.committed.lsn.v && changes_commit_time_us(s->changes) > 0)
+		load.lag_us = clock_now_us() - s->status.committed.commit_time_us;
+	if (load.lag_us < 0 || s->status.committed.commit_time_us == 0) load.lag_us = 0;
+	s->counted = count;
+	s->counted_us = now_us;
+	copier_set_load(s->copier, load);
+}
+
+static void purge(struct session *s)
+{
+	int64_t now_us = loop_now_us();
+	bool busy = s->status.queued_bytes > queue_bytes(s) / 8 || changes_in_transaction(s->changes);
+	if (busy || now_us - s->purged_us < PURGE_EVERY_US) return;
+	struct batch *b = batch_create();
+	batch_add(b, OP_PURGE)->u.purge = (struct op_purge){.now_us = clock_now_us(),
+														.retention_us = s->config->marker_retention_us,
+														.limit = PURGE_MARKERS,
+														.scan_limit = PURGE_ENTRIES};
+	s->purged_us = now_us;
+	changes_emit(s->changes, b);
+}
+
 static void on_tick(void *ctx)
 {
 	struct session *s = ctx;
 	if (s->done) return;
 	store_idle_position(s);
+	tell_load(s);
+	purge(s);
+	requests_watch(s->config->requests);
+	requests_turn(s->config->requests);
 	readers_watch(&s->readers, s->config->store, loop_now_us());
 	if (s->all_live || s->config->snapshot == SNAPSHOT_NEVER)
 		progress_end();
@@ -462,7 +584,7 @@ static bool start_worker(struct session *s, struct err *err)
 {
 	size_t memory = s->config->memory;
 	struct worker_config w = {.store = s->config->store,
-							  .queue_bytes = memory / 8,
+							  .queue_bytes = queue_bytes(s),
 							  .dirty_bytes = memory / 8 * 3,
 							  .commit_ms = 200,
 							  .sync_idle_ms = 50,
@@ -484,6 +606,7 @@ static void make_copier(struct session *s, uint16_t epoch)
 							  .chunk_bytes = memory / 64,
 							  .buffer_bytes = memory / 8,
 							  .windows_max = 8,
+							  .requests_max = (size_t)s->config->connections,
 							  .next_run_id = stored_next_run_id(&s->stored)};
 	s->copier = copier_create(&c, (struct copier_sink){.ctx = s, .emit = emit});
 	changes_set_copier(s->changes, s->copier);
@@ -495,6 +618,16 @@ static void start_run(struct session *s, const struct planned_run *r)
 	if (s->config->snapshot == SNAPSHOT_NEVER) return;
 	copier_start_run_as_of(s->copier, r->table_id, r->kind, r->sweep, r->gate, r->requester, r->as_of,
 						   clock_now_us());
+}
+
+/* Runs that somebody asked for, in the order of that. */
+static void load_requested(struct session *s, uint32_t table_id)
+{
+	for (size_t i = 0; i < s->stored.nruns; i++) {
+		const struct run_record *r = &s->stored.runs[i];
+		if (r->table_id == table_id && r->kind == RUN_REQUESTED && run_record_is_open(r))
+			copier_load_run(s->copier, r);
+	}
 }
 
 static void carry_out(struct session *s, struct plan *plan)
@@ -510,6 +643,7 @@ static void carry_out(struct session *s, struct plan *plan)
 			(struct watched){.table_id = t->table_id, .source = t->source, .shape = strdup(t->source->shape)};
 		reset_copier_table(s, t->table_id, t->copied);
 		if (t->resume != NULL && s->config->snapshot != SNAPSHOT_NEVER) copier_load_run(s->copier, t->resume);
+		load_requested(s, t->table_id);
 	}
 	for (size_t i = 0; i < plan->nruns; i++)
 		start_run(s, &plan->runs[i]);
@@ -528,7 +662,9 @@ static bool begin(struct session *s, struct err *err)
 							  .source_version = s->a.server_version};
 	struct changes_config changes = {.epoch = epoch, .checkpoint = s->a.start, .xid_near = s->a.xid_near};
 	struct plan plan;
-	if (!start_worker(s, err)) return false;
+	/* From here on the apply thread is the writer; what was asked for until now is in the store. */
+	requests_hold(c->requests);
+	if (!stored_reload_runs(c->store, &s->stored, err) || !start_worker(s, err)) return false;
 	s->changes =
 		changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .described = on_described});
 	make_copier(s, epoch);
@@ -551,6 +687,12 @@ static bool begin(struct session *s, struct err *err)
 	s->look_timer = loop_timer_create(s->loop, look, s);
 	loop_timer_set(s->tick, TICK_US);
 	loop_timer_set(s->look_timer, LOOK_EVERY_US);
+	requests_go_live(c->requests, &(struct requests_session){.ctx = s,
+															 .copier = s->copier,
+															 .query = s->query,
+															 .between = is_between,
+															 .replicates = replicates,
+															 .emit = emit});
 	on_wake(s->wake);
 	return true;
 }
@@ -571,6 +713,13 @@ static void say_goodbye(struct session *s)
 	s->loop->stopping |= stopping;
 }
 
+static void close_queries(struct session *s)
+{
+	chunk_lines_close(&s->lines);
+	query_destroy(s->query);
+	s->query = NULL;
+}
+
 static bool finish(struct session *s, struct err *err)
 {
 	struct err worker_err = {.kind = ERR_NONE};
@@ -584,6 +733,8 @@ static bool finish(struct session *s, struct err *err)
 		good = false;
 	}
 	s->worker = NULL;
+	close_queries(s); /* no answer may come any more to what is begun again */
+	requests_go_direct(s->config->requests);
 	if (good || s->err.kind == ERR_STOPPED) say_goodbye(s);
 	if (!good) *err = s->err;
 	return good;
@@ -592,7 +743,7 @@ static bool finish(struct session *s, struct err *err)
 static void release(struct session *s)
 {
 	stream_stop(s->stream);
-	query_destroy(s->query);
+	close_queries(s);
 	copier_destroy(s->copier);
 	changes_destroy(s->changes);
 	loop_timer_free(s->tick);
@@ -634,6 +785,32 @@ static bool start(struct session *s, struct err *err)
 	return attach(s->loop, &s->config->attach, &s->stored, &s->a, err) && write_down_backends(s, err);
 }
 
+/* Whatever it takes a connection for is done here; one that cannot be had is done without. */
+static void open_line(struct session *s)
+{
+	struct query_events events = {.ctx = s, .chunk_done = on_chunk_done, .lost = on_query_lost};
+	struct err err;
+	s->wants_line = false;
+	if (chunk_lines_open(&s->lines, s->loop, s->config->attach.source, s->config->attach.silence_ms,
+						 s->copier, &events, &err))
+		ask(s);
+	else if (err.kind != ERR_STOPPED)
+		log_warn("no further connection for chunks", KV_S("reason", err.msg),
+				 KV_U("connections", 1 + s->lines.n), KV_END);
+}
+
+static void keep_streaming(struct session *s)
+{
+	while (!s->done) {
+		s->turn = false;
+		if (!loop_wait(s->loop, &s->turn, -1, &s->err)) {
+			assert(s->err.kind == ERR_STOPPED);
+			return;
+		}
+		if (s->wants_line && !s->done) open_line(s);
+	}
+}
+
 bool session_run(struct loop *l, const struct session_config *config, struct session_result *result,
 				 struct err *err)
 {
@@ -650,7 +827,7 @@ bool session_run(struct loop *l, const struct session_config *config, struct ses
 	log_info("streaming", KV_S("source", config->source_display), KV_S("slot", config->attach.slot),
 			 KV_L("from", s.a.start), KV_U("tables", s.nwatched), KV_END);
 	progress_start();
-	if (!s.done && !loop_wait(l, &s.done, -1, &s.err)) assert(s.err.kind == ERR_STOPPED);
+	keep_streaming(&s);
 	good = finish(&s, err);
 	result->reattach = s.reattach;
 	result->undecodable = s.undecodable;

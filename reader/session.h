@@ -7,6 +7,7 @@
 #define READER_SESSION_H
 
 #include "reader/attach.h"
+#include "reader/requests.h"
 #include "state/store.h"
 
 enum snapshot_mode { SNAPSHOT_INITIAL, SNAPSHOT_NEVER, SNAPSHOT_ALWAYS, SNAPSHOT_ONLY };
@@ -15,13 +16,16 @@ enum until_kind { UNTIL_NEVER, UNTIL_CAUGHT_UP, UNTIL_LSN };
 struct session_config {
 	struct attach_config attach;
 	struct store *store;
+	struct requests *requests; /* what is asked of the daemon while it runs; outlives the session */
 	const char *source_display;
 	enum snapshot_mode snapshot;
 	enum until_kind until;
 	lsn_t until_lsn;
 	uint32_t chunk_rows_max;
 	int chunk_time_ms;
-	size_t memory; /* bytes for everything that grows */
+	int connections;             /* that chunks are read on, at most */
+	int64_t marker_retention_us; /* delete markers younger than this are kept */
+	size_t memory;               /* bytes for everything that grows */
 };
 
 struct session_result {

@@ -78,6 +78,20 @@ uint64_t stored_next_run_id(const struct stored *s)
 const struct run_record *stored_open_run(const struct stored *s, uint32_t table_id)
 {
 	for (size_t i = s->nruns; i-- > 0;)
-		if (s->runs[i].table_id == table_id && run_record_is_open(&s->runs[i])) return &s->runs[i];
+		if (s->runs[i].table_id == table_id && s->runs[i].kind != RUN_REQUESTED &&
+			run_record_is_open(&s->runs[i]))
+			return &s->runs[i];
 	return NULL;
+}
+
+bool stored_reload_runs(struct store *store, struct stored *s, struct err *err)
+{
+	struct store_txn *t = NULL;
+	while (s->nruns > 0)
+		run_record_free(&s->runs[--s->nruns]);
+	free(s->runs);
+	s->runs = NULL;
+	bool good = store_begin_read(store, &t, err) && store_list_runs(t, &s->runs, &s->nruns, err);
+	store_abort(t);
+	return good;
 }

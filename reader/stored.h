@@ -26,7 +26,9 @@ void stored_free(struct stored *s); /* accepts zeroed memory */
 
 uint32_t stored_next_table_id(const struct stored *s);
 uint64_t stored_next_run_id(const struct stored *s);
-/* The table's open run, or NULL. */
+/* The table's open run that is ours and nobody asked for, or NULL. */
 const struct run_record *stored_open_run(const struct stored *s, uint32_t table_id);
+/* The runs once more: while nothing streams they may be written (recording.h). */
+bool stored_reload_runs(struct store *store, struct stored *s, struct err *err);
 
 #endif
