@@ -61,6 +61,9 @@ void answers_post_doubt(struct applier *a, bool all)
 
 /* ---- lists of keys ---- */
 
+/* How many keys one operation removes from the index of rows in doubt. */
+#define STALE_MAX 4096
+
 struct listing {
 	struct applier *a;
 	struct table *t;
@@ -70,6 +73,8 @@ struct listing {
 	struct buf keys; /* of struct answer_key */
 	uint32_t looked;
 	struct slice last; /* looked at */
+	struct buf stale;  /* keys in the index of rows in doubt that are of other rows, as blobs */
+	size_t nstale;
 };
 
 static struct slice keep(struct arena *arena, struct slice s)
@@ -132,14 +137,19 @@ static bool list_key(struct listing *l, struct slice key, struct slice entry, st
 	return true;
 }
 
+/*
+ * The index may name rows that are not in doubt: a large transaction was staged that resolved it, or one
+ * that brought it never ended. They are removed when met.
+ */
 static bool visit_doubt(struct listing *l, struct slice key, struct err *err)
 {
 	struct entry e;
 
 	if (!entry_get_unchecked(l->a, l->t, key, &e, err)) return false;
-	if (!e.present || !(e.flags & ROW_DOUBT))
-		return err_set(err, ERR_CORRUPT, "the index of rows in doubt names a row that is not");
-	return list_key(l, key, e.bytes, err);
+	if (e.present && e.flags & ROW_DOUBT) return list_key(l, key, e.bytes, err);
+	buf_put_blob(&l->stale, key.p, key.n);
+	l->nstale++;
+	return true;
 }
 
 static bool visit_suspect(struct listing *l, struct slice key, struct slice bytes, struct err *err)
@@ -165,7 +175,7 @@ static bool is_full(const struct listing *l)
 {
 	const struct op *op = l->op;
 
-	return l->answer->nkeys >= op->u.list.limit ||
+	return l->answer->nkeys >= op->u.list.limit || l->nstale >= STALE_MAX ||
 		   (op->kind == OP_LIST_SUSPECTS && l->looked >= op->u.list.scan_limit);
 }
 
@@ -189,6 +199,18 @@ static bool list_scan(struct listing *l, struct store_scan *scan, struct err *er
 	}
 }
 
+static bool remove_stale(struct listing *l, struct err *err)
+{
+	struct cur c = cur_of((struct slice){l->stale.p, l->stale.n});
+
+	while (!cur_done(&c)) {
+		if (!store_doubt_del(l->a->txn, l->t->rec.id, cur_blob(&c), err)) return false;
+		l->a->wrote = true;
+		l->a->dirty_bytes += PAGE_BYTES;
+	}
+	return true;
+}
+
 bool apply_list(struct applier *a, const struct op *op, struct err *err)
 {
 	enum store_space space = op->kind == OP_LIST_DOUBT ? SPACE_DOUBT : SPACE_ROWS;
@@ -207,6 +229,8 @@ bool apply_list(struct applier *a, const struct op *op, struct err *err)
 	l.answer->keys = arena_copy(&l.answer->arena, l.keys.p, l.keys.n);
 	buf_finish(&l.keys);
 	store_scan_close(scan);
+	ok = ok && remove_stale(&l, err);
+	buf_finish(&l.stale);
 	return ok;
 }
 

@@ -104,17 +104,32 @@ static bool apply_op(struct applier *a, const struct op *op, struct err *err)
 {
 	if (op->kind == OP_UPSERT || op->kind == OP_DELETE || op->kind == OP_TRUNCATE)
 		a->in_transaction = true;
-	else if (a->in_transaction && needs_boundary(op->kind))
+	else if ((a->in_transaction || a->staging) && needs_boundary(op->kind))
 		return err_set(err, ERR_BUG, "operation %u came inside a source transaction", op->kind);
 	if (op->kind != OP_CHUNK_ROW && op->kind != OP_CHUNK_GONE) a->chunk.table = NULL;
 	return apply_kind(a, op, err);
+}
+
+/* A stage that is not that of the transaction under way is of one whose end never came. */
+static bool stage_ready(struct applier *a, struct err *err)
+{
+	if (a->overlay == OVERLAY_STAGED && !a->stage_begun) {
+		if (!store_stage_drop(a->txn, err)) return false;
+		a->overlay = OVERLAY_NONE;
+		a->wrote = true;
+	}
+	if (!a->staging) return true;
+	a->stage_begun = true;
+	return store_stage(a->txn, err) && store_get_overlay(a->txn, &a->overlay, err);
 }
 
 static bool open_transaction(struct applier *a, struct err *err)
 {
 	assert(!a->failed);
 	if (!a->loaded && !cache_load(a, err)) return false;
-	return a->txn || store_begin_write(a->store, &a->txn, err);
+	if (a->txn) return true;
+	if (!store_begin_write(a->store, &a->txn, err)) return false;
+	return stage_ready(a, err);
 }
 
 /* Says which table a failure is about. */
@@ -149,6 +164,8 @@ bool applier_apply(struct applier *a, struct batch *b, struct err *err)
 
 static void transaction_over(struct applier *a)
 {
+	for (struct table *t = a->tables; t; t = t->hh.next)
+		buf_reset(&t->put);
 	a->txn = NULL;
 	a->wrote = false;
 	a->dirty_bytes = 0;
@@ -180,6 +197,7 @@ bool applier_commit(struct applier *a, int64_t now_us, struct err *err)
 	answers_post_doubt(a, false);
 	answers_move(&a->pending, &a->ready);
 	a->committed = a->checkpoint;
+	a->overlay_committed = a->overlay;
 	transaction_over(a);
 	return true;
 }
@@ -191,5 +209,49 @@ void applier_abort(struct applier *a)
 	answers_free(&a->pending);
 	cache_drop(a); /* loaded again by the next batch */
 	a->chunk = (struct chunk){0};
-	a->in_transaction = a->failed = false;
+	a->in_transaction = a->staging = a->stage_begun = a->failed = false;
+	a->overlay = a->overlay_committed;
+}
+
+/* ---- large transactions ---- */
+
+void applier_stage(struct applier *a)
+{
+	assert(applier_at_boundary(a) && !a->txn && !applier_has_overlay(a));
+	a->staging = true;
+	a->stage_begun = false;
+}
+
+bool applier_is_staging(const struct applier *a)
+{
+	return a->staging;
+}
+
+bool applier_stage_commit(struct applier *a, struct err *err)
+{
+	bool ok;
+
+	assert(!a->failed && a->staging);
+	if (!a->txn) return true;
+	ok = store_commit(a->txn, err);
+	transaction_over(a);
+	if (ok) a->overlay_committed = a->overlay;
+	a->failed = !ok;
+	return ok;
+}
+
+bool applier_has_overlay(const struct applier *a)
+{
+	return a->overlay == OVERLAY_SHOWN;
+}
+
+bool applier_move(struct applier *a, size_t bytes, struct err *err)
+{
+	assert(applier_at_boundary(a));
+	if (!applier_has_overlay(a)) return true;
+	a->failed = !open_transaction(a, err) || !store_overlay_move(a->txn, bytes, err) ||
+				!store_get_overlay(a->txn, &a->overlay, err);
+	a->wrote = true;
+	a->dirty_bytes += bytes;
+	return !a->failed;
 }

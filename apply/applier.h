@@ -6,8 +6,14 @@
  * No threads and no clock of its own: the worker drives it, and so does the
  * simulator. All calls from the thread that owns the store's write transaction.
  *
- * Invariant: commits happen only between source transactions, and carry the
- * checkpoint of the last one applied.
+ * Invariant: what readers see changes only between source transactions, together
+ * with the checkpoint of the last one applied.
+ *
+ * Large transactions. Between source transactions, with nothing open, applier_stage() says that the next one
+ * goes to the stage (store.h): what is applied of it may be committed in parts with applier_stage_commit().
+ * applier_commit() after its end shows all of it. Then applier_move() moves it into the tables, a bounded
+ * step at a time, with anything else in between. An abort, or a crash, before its end forgets what was
+ * staged.
  */
 #ifndef APPLY_APPLIER_H
 #define APPLY_APPLIER_H
@@ -38,6 +44,16 @@ size_t applier_dirty_bytes(const struct applier *a); /* estimate of dirty pages 
 /* now_us: our clock, for the checkpoint. Requires applier_at_boundary(). Answers become available. */
 bool applier_commit(struct applier *a, int64_t now_us, struct err *err);
 void applier_abort(struct applier *a); /* drops answers of the aborted transaction; reloads what it cached */
+
+/* ---- large transactions ---- */
+/* Requires applier_at_boundary(), no open write transaction and nothing to move. */
+void applier_stage(struct applier *a);
+bool applier_is_staging(const struct applier *a);
+/* Inside the staged transaction: commits what was applied of it. Readers see nothing of that. */
+bool applier_stage_commit(struct applier *a, struct err *err);
+bool applier_has_overlay(const struct applier *a); /* as of the last commit: there is something to move */
+/* Writes about `bytes` of pages; an applier_commit() has to follow. Requires applier_at_boundary(). */
+bool applier_move(struct applier *a, size_t bytes, struct err *err);
 
 /* The checkpoint as of the last commit (zeroes before the first). */
 struct checkpoint applier_committed(const struct applier *a);

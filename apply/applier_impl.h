@@ -33,6 +33,7 @@ struct table {
 	size_t nversions;
 	int64_t walked_us;          /* when a walk over it for markers ended last; 0: not since the start */
 	struct pos no_marker_below; /* as that walk found it */
+	struct buf put;             /* key written last in the open write transaction */
 	UT_hash_handle hh;          /* by rec.id */
 };
 
@@ -50,8 +51,6 @@ struct chunk {
 	bool skipped;              /* its run has ended */
 	struct pos bound;          /* (epoch, B, 0) */
 	const struct op_chunk *what;
-	bool ordered;         /* encoded keys sort as the source's index does */
-	struct slice written; /* key of its last row if that was written, else empty */
 };
 
 struct cells {
@@ -77,6 +76,9 @@ struct applier {
 	bool failed;           /* only abort and destroy may follow */
 	bool in_transaction;   /* of the source */
 	bool wrote;            /* txn has changed something */
+	bool staging;          /* the source transaction under way, or the next one, is staged */
+	bool stage_begun;      /* and what is in the stage is its own */
+	enum store_overlay overlay, overlay_committed; /* as txn left it; as the store has it */
 	size_t dirty_bytes;
 	struct checkpoint checkpoint, committed;
 	struct table *tables, *last_table; /* hash by id, and the one found last */
@@ -115,7 +117,6 @@ struct entry {
 	uint8_t flags;
 	struct pos pos;
 	struct slice bytes; /* in the map: until the next write */
-	bool shares_page;   /* for entry_replace: the entry before it in the store was just written */
 };
 
 /*
@@ -127,6 +128,9 @@ bool entry_get(struct applier *a, struct table *t, struct slice key, struct slic
 /* The same where the full key is not at hand. */
 bool entry_get_unchecked(struct applier *a, struct table *t, struct slice key, struct entry *out,
 						 struct err *err);
+/* The whole key of one that is present, if it is a long one, else empty; in the map. */
+bool entry_full_key(struct applier *a, struct table *t, const struct entry *e, struct slice *out,
+					struct err *err);
 /*
  * The one way an entry changes: to bytes (not in the map), or to nothing when
  * bytes.n = 0. `old` as entry_get() found it. Keeps the counters, the

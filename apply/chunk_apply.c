@@ -44,22 +44,13 @@ static void run_note_chunk(struct run *run, const struct chunk *chunk)
 
 /* ---- the chunk ---- */
 
-static bool keys_are_ordered(const struct schema *s)
-{
-	for (size_t i = 0; i < s->nkeys; i++)
-		if (s->key_kinds[i] == KEY_TEXT) return false;
-	return true;
-}
-
 bool apply_chunk(struct applier *a, const struct op *op, struct err *err)
 {
 	struct table *t = table_of(a, op->table_id, err);
-	const struct schema *s = t ? table_schema(a, t, t->rec.schema_version, err) : NULL;
 	struct run *run = NULL;
 
-	if (!s) return false;
+	if (!t) return false;
 	a->chunk = (struct chunk){.table = t, .counts = &a->no_run, .bound = op->pos, .what = op->u.run.chunk};
-	a->chunk.ordered = keys_are_ordered(s);
 	if (op->u.run.run_id == 0) return true;
 	if (!run_find(a, op->u.run.run_id, &run, err)) return false;
 	a->chunk.skipped = !run && !a->chunk.what->refetch;
@@ -69,18 +60,6 @@ bool apply_chunk(struct applier *a, const struct op *op, struct err *err)
 		run_note_chunk(run, &a->chunk);
 	}
 	return true;
-}
-
-/*
- * The chunk's row before this one was written, and nothing belongs between the
- * two: they share a page. Text keys may sort differently at the source.
- */
-static bool follows_written(const struct chunk *chunk, struct slice key)
-{
-	struct slice last = chunk->written;
-	size_t n = last.n < key.n ? last.n : key.n;
-
-	return chunk->ordered && n > 0 && memcmp(last.p, key.p, n) < 0;
 }
 
 /*
@@ -95,7 +74,7 @@ static bool same_row(const struct entry *old, struct slice row)
 		   memcmp(old->bytes.p + skip, row.p + skip, row.n - skip) == 0;
 }
 
-static bool write_row(struct applier *a, const struct op *op, struct entry *old, struct err *err)
+static bool write_row(struct applier *a, const struct op *op, const struct entry *old, struct err *err)
 {
 	struct run_record *counts = a->chunk.counts;
 
@@ -103,8 +82,6 @@ static bool write_row(struct applier *a, const struct op *op, struct entry *old,
 		counts->rows_same++;
 	else
 		counts->rows_written++;
-	old->shares_page = follows_written(&a->chunk, op->key);
-	a->chunk.written = op->key;
 	return entry_replace(a, a->chunk.table, op->key, old, op_body(op), err);
 }
 
@@ -171,7 +148,6 @@ static bool keep_row(struct applier *a, const struct op *op, const struct entry 
 	struct run_record *counts = a->chunk.counts;
 	bool saw = false;
 
-	a->chunk.written = (struct slice){0};
 	if (old->present && old->flags & ROW_DOUBT && !chunk_saw_born(a, old, &saw, err)) return false;
 	if (saw) return fill_row(a, op, old, err);
 	if (old->present && pos_cmp(old->pos, a->chunk.bound) == 0 && same_row(old, op_body(op)))
@@ -198,7 +174,6 @@ bool apply_chunk_row(struct applier *a, const struct op *op, struct err *err)
 	if (chunk->skipped) return true;
 	if (op->flags & OP_F_SUPERSEDED) {
 		chunk->counts->rows_superseded++;
-		chunk->written = (struct slice){0};
 		return true;
 	}
 	if (!op_row(a, chunk->table, op, &row, err)) return false;

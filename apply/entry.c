@@ -21,20 +21,30 @@ static size_t columns_of(struct applier *a, struct table *t, struct slice bytes,
 	return s ? s->ncolumns : 0;
 }
 
-/* A long key is a prefix and a hash: only the full keys tell whether two are the same. */
-static bool check_full_key(struct applier *a, struct table *t, const struct entry *e, struct slice full,
-						   struct err *err)
+bool entry_full_key(struct applier *a, struct table *t, const struct entry *e, struct slice *out,
+					struct err *err)
 {
 	struct row_head head;
 	size_t ncolumns = 0;
 
 	if (entry_is_live(e) && (ncolumns = columns_of(a, t, e->bytes, err)) == 0) return false;
 	if (!row_head(e->bytes, ncolumns, &head, err)) return false;
-	if (!slice_eq(head.full_key, full))
+	*out = head.full_key;
+	return true;
+}
+
+/* A long key is a prefix and a hash: only the full keys tell whether two are the same. */
+static bool check_full_key(struct applier *a, struct table *t, const struct entry *e, struct slice full,
+						   struct err *err)
+{
+	struct slice stored;
+
+	if (!entry_full_key(a, t, e, &stored, err)) return false;
+	if (!slice_eq(stored, full))
 		return err_set(err, ERR_CORRUPT,
 					   "two different keys of %zu and %zu bytes share one place in the store (a hash "
 					   "collision, or damage)",
-					   head.full_key.n, full.n);
+					   stored.n, full.n);
 	return true;
 }
 
@@ -101,22 +111,39 @@ static bool uncount(struct table_record *r, uint8_t flags, struct err *err)
 
 /*
  * What a change adds to the pages that LMDB holds. A page of its own, unless
- * the neighbour was just written; values beyond half a page have pages of
+ * the entry before it was just written; values beyond half a page have pages of
  * their own anyway. In key order a page ends up half full at worst. Rather too much than too
  * little: it bounds memory.
  */
-static size_t dirtied_by(struct slice key, struct slice bytes, bool shares_page)
+static void count_dirty(struct applier *a, struct table *t, struct slice key, struct slice bytes)
 {
 	size_t n = key.n + bytes.n + 16;
+	struct slice last = {t->put.p, t->put.n};
 
-	if (n > PAGE_BYTES / 2) return PAGE_BYTES + (n / PAGE_BYTES + 1) * PAGE_BYTES;
-	return shares_page ? 2 * n : PAGE_BYTES;
+	if (n > PAGE_BYTES / 2)
+		a->dirty_bytes += PAGE_BYTES + (n / PAGE_BYTES + 1) * PAGE_BYTES;
+	else if (bytes.n > 0 && (slice_eq(key, last) || store_row_follows(a->txn, t->rec.id, last)))
+		a->dirty_bytes += 2 * n;
+	else
+		a->dirty_bytes += PAGE_BYTES;
+	buf_reset(&t->put);
+	if (bytes.n > 0) buf_put(&t->put, key.p, key.n);
+}
+
+/*
+ * Whether the index has to be written. A stage may come to nothing: until it is shown
+ * nothing is removed. And where there is an overlay, the index may have more than it should.
+ */
+static bool index_differs(const struct applier *a, uint8_t old, uint8_t new)
+{
+	if (a->staging) return new &ROW_DOUBT && !(old & ROW_DOUBT);
+	return a->overlay == OVERLAY_SHOWN || (old ^ new) & ROW_DOUBT;
 }
 
 static bool index_doubt(struct applier *a, struct table *t, struct slice key, uint8_t old, uint8_t new,
 						struct err *err)
 {
-	if (!((old ^ new) & ROW_DOUBT)) return true;
+	if (!index_differs(a, old, new)) return true;
 	a->dirty_bytes += PAGE_BYTES;
 	return new &ROW_DOUBT ? store_doubt_put(a->txn, t->rec.id, key, err)
 						  : store_doubt_del(a->txn, t->rec.id, key, err);
@@ -126,11 +153,14 @@ static bool index_doubt(struct applier *a, struct table *t, struct slice key, ui
 static bool write_entry(struct applier *a, struct table *t, struct slice key, uint8_t old_flags,
 						struct slice bytes, struct err *err)
 {
-	if (bytes.n == 0)
+	if (bytes.n == 0) {
+		count_dirty(a, t, key, bytes);
 		return store_row_del(a->txn, t->rec.id, key, err) && index_doubt(a, t, key, old_flags, 0, err);
+	}
 	count(&t->rec, bytes.p[0]);
-	return store_row_put(a->txn, t->rec.id, key, bytes, err) &&
-		   index_doubt(a, t, key, old_flags, bytes.p[0], err);
+	if (!store_row_put(a->txn, t->rec.id, key, bytes, err)) return false;
+	count_dirty(a, t, key, bytes);
+	return index_doubt(a, t, key, old_flags, bytes.p[0], err);
 }
 
 bool entry_replace(struct applier *a, struct table *t, struct slice key, const struct entry *old,
@@ -142,7 +172,6 @@ bool entry_replace(struct applier *a, struct table *t, struct slice key, const s
 	if (old->present && !uncount(&t->rec, old_flags, err)) return false;
 	if (bytes.n > 0 && row_peek(bytes, &flags, &pos) && pos_cmp(pos, t->rec.high) > 0) t->rec.high = pos;
 	t->dirty = a->wrote = true;
-	a->dirty_bytes += dirtied_by(key, bytes, old->shares_page);
 	return write_entry(a, t, key, old_flags, bytes, err);
 }
 

@@ -18,6 +18,13 @@ static void checkpoint_move(struct applier *a, uint16_t epoch, lsn_t lsn)
 	a->wrote = true;
 }
 
+/* What comes after it in this write transaction meets the overlay. */
+static bool show_staged(struct applier *a, struct err *err)
+{
+	a->staging = a->stage_begun = false;
+	return store_stage_show(a->txn, err) && store_get_overlay(a->txn, &a->overlay, err);
+}
+
 bool apply_commit(struct applier *a, const struct op *op, struct err *err)
 {
 	char at[LSN_TEXT_SIZE], stored[LSN_TEXT_SIZE];
@@ -31,6 +38,7 @@ bool apply_commit(struct applier *a, const struct op *op, struct err *err)
 	a->checkpoint.commit_lsn = op->pos.lsn;
 	a->checkpoint.commit_time_us = op->u.commit.time_us;
 	a->in_transaction = false;
+	if (a->staging && !show_staged(a, err)) return false;
 	if (!(op->flags & OP_F_CHANGES)) return true;
 	return store_put_unseen(a->txn, (struct unseen_entry){op->pos.lsn, op->u.commit.xid}, err);
 }
@@ -96,7 +104,9 @@ bool apply_table(struct applier *a, const struct op *op, struct err *err)
 	}
 	rec.live = rec.hidden = rec.doubt = rec.markers = 0;
 	table_add(a, &rec);
-	return store_put_table(a->txn, &rec, err); /* at once: it makes the table's databases */
+	if (!a->staging) return store_put_table(a->txn, &rec, err); /* at once: it makes the table's databases */
+	table_find(a, op->table_id)->dirty = true;
+	return store_make_table(a->txn, op->table_id, err); /* its record comes with the rest */
 }
 
 bool apply_schema(struct applier *a, const struct op *op, struct err *err)

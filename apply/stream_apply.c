@@ -65,22 +65,27 @@ out:
 	return ok;
 }
 
-static bool remove_entry(struct applier *a, struct table *t, struct slice key, struct err *err)
+/* The stage has no way to say that an entry is gone but a marker, which at pos says the same. */
+static bool remove_entry(struct applier *a, struct table *t, struct slice key, struct pos pos,
+						 struct err *err)
 {
+	struct slice full;
 	struct entry e;
 
-	return entry_get_unchecked(a, t, key, &e, err) && entry_replace(a, t, key, &e, (struct slice){0}, err);
+	if (!entry_get_unchecked(a, t, key, &e, err)) return false;
+	if (!a->staging) return entry_replace(a, t, key, &e, (struct slice){0}, err);
+	return entry_full_key(a, t, &e, &full, err) && entry_mark_deleted(a, t, key, full, &e, pos, err);
 }
 
 /* Removes the collected keys; *last receives the last one (it points into keys). */
-static bool remove_keys(struct applier *a, struct table *t, const struct buf *keys, struct slice *last,
-						struct err *err)
+static bool remove_keys(struct applier *a, struct table *t, const struct buf *keys, struct pos pos,
+						struct slice *last, struct err *err)
 {
 	struct cur c = cur_of((struct slice){keys->p, keys->n});
 
 	while (!cur_done(&c)) {
 		*last = cur_blob(&c);
-		if (!remove_entry(a, t, *last, err)) return false;
+		if (!remove_entry(a, t, *last, pos, err)) return false;
 	}
 	return true;
 }
@@ -96,7 +101,7 @@ static bool truncate_below(struct applier *a, struct table *t, struct pos pos, s
 	for (int turn = 0; ok && more; turn ^= 1) {
 		buf_reset(&keys[turn]);
 		ok = collect_below(a, t, pos, from, &keys[turn], &more, err) &&
-			 remove_keys(a, t, &keys[turn], &from, err);
+			 remove_keys(a, t, &keys[turn], pos, &from, err);
 	}
 	buf_finish(&keys[0]);
 	buf_finish(&keys[1]);

@@ -38,6 +38,7 @@ static void table_destroy(struct table *t)
 	for (size_t i = 0; i < t->nversions; i++)
 		schema_free(t->versions[i]);
 	free(t->versions);
+	buf_finish(&t->put);
 	table_record_free(&t->rec);
 	free(t);
 }
@@ -184,8 +185,9 @@ bool cache_load(struct applier *a, struct err *err)
 
 	if (!store_begin_read(a->store, &txn, err)) return false;
 	a->loaded = load_tables(a, txn, err) && load_runs(a, txn, err) && load_checkpoint(a, txn, err) &&
-				load_history(a, txn, err);
+				load_history(a, txn, err) && store_get_overlay(txn, &a->overlay, err);
 	store_abort(txn);
+	a->overlay_committed = a->overlay;
 	if (!a->loaded) cache_drop(a);
 	return a->loaded;
 }

@@ -9,7 +9,8 @@
  *   runkeys    run id (8) number (8)     -> texts of a key that the run is about
  *   unseen     commit LSN (8)            -> xid (8)     streamed, not yet known to be visible
  *   rows.N     encoded key               -> entry (row.h)
- *   doubt.N    encoded key               -> nothing     keys of entries in doubt
+ *   doubt.N    encoded key               -> nothing     keys of entries in doubt, and some that were
+ *   stage.N    encoded key               -> entry       of a large transaction, see below
  *
  * A process opens a directory at most once (an LMDB rule). The writing handle
  * takes an flock on DIR/tidemark.lock: one daemon a store. One write transaction at a time;
@@ -37,7 +38,7 @@
 struct store;
 struct store_txn;
 
-#define STORE_FORMAT  2
+#define STORE_FORMAT  3
 #define STORE_ID_SIZE 16
 
 enum store_mode {
@@ -100,8 +101,10 @@ bool store_put_backends(struct store_txn *t, const char *backends, struct err *e
 
 bool store_get_table(struct store_txn *t, uint32_t id, struct table_record *out, bool *found,
 					 struct err *err);
-/* Creates rows.N and doubt.N when new. */
+/* Creates rows.N, doubt.N and stage.N when new. */
 bool store_put_table(struct store_txn *t, const struct table_record *r, struct err *err);
+/* Creates them alone, ahead of the record, so that nobody sees the table yet. */
+bool store_make_table(struct store_txn *t, uint32_t id, struct err *err);
 /* All tables in id order: malloc'd array, each freed with table_record_free, then free(array). */
 bool store_list_tables(struct store_txn *t, struct table_record **out, size_t *n, struct err *err);
 
@@ -138,11 +141,50 @@ bool store_row_put(struct store_txn *t, uint32_t table_id, struct slice key, str
 				   struct err *err);
 /* Absent is fine. */
 bool store_row_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
-/* Drops every row and doubt of the table by whole pages: rows are looked at only if some are large. */
+/*
+ * Drops every row and doubt of the table by whole pages: rows are looked at only if some are large. While
+ * staging, doubt.N stays.
+ */
 bool store_rows_drop(struct store_txn *t, uint32_t table_id, struct err *err);
 
 bool store_doubt_put(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
 bool store_doubt_del(struct store_txn *t, uint32_t table_id, struct slice key, struct err *err);
+
+/*
+ * How row puts in one transaction lie: true if the entry before `key`, which was just put, is `last`. Then
+ * they share a page, as a rule.
+ */
+bool store_row_follows(struct store_txn *t, uint32_t table_id, struct slice last);
+
+/*
+ * ---- large transactions ----
+ *
+ * A transaction of the source that is too large for one of LMDB's is staged: its entries
+ * go to stage.N in several commits. Readers ignore them until one small commit shows them
+ * all at once, as an overlay: from then on an entry in stage.N stands for that in rows.N. Then bounded
+ * commits move them to rows.N. store_row_*() and scans do what is right in every phase; whoever reads the
+ * databases by himself finds the rules in FORMAT.md. There is one stage or overlay at a time.
+ */
+enum store_overlay {
+	OVERLAY_NONE = 0,
+	OVERLAY_STAGED = 1, /* to be ignored */
+	OVERLAY_SHOWN = 2
+};
+bool store_get_overlay(struct store_txn *t, enum store_overlay *out, struct err *err);
+/*
+ * In this write transaction rows are written to the stage, and read from there first. Each transaction that
+ * goes on with it says so anew. doubt.N is written as it is told: before the stage is shown, nothing may be
+ * removed from it. ERR_BUG while there is an overlay.
+ */
+bool store_stage(struct store_txn *t, struct err *err);
+bool store_stage_show(struct store_txn *t, struct err *err);
+/* Forgets a stage, of a transaction that will be sent again. Nothing there: harmless. */
+bool store_stage_drop(struct store_txn *t, struct err *err);
+/*
+ * Moves entries of the overlay to rows.N until `bytes` of pages, by estimate, have been written, and puts
+ * doubt.N right for them. store_get_overlay() says when nothing is left.
+ */
+bool store_overlay_move(struct store_txn *t, size_t bytes, struct err *err);
 
 /* ---- scans in key order ---- */
 enum store_space { SPACE_ROWS, SPACE_DOUBT };

@@ -7,7 +7,7 @@
 #include "state/store_impl.h"
 
 /*
- * LMDB's handles of rows.N and doubt.N.
+ * LMDB's handles of rows.N, doubt.N and stage.N.
  *
  * A transaction can use the handles that were open when it began, and those it
  * opens itself; and only one transaction of a process may open handles at a time. So all
@@ -94,7 +94,7 @@ bool handles_has(const struct store_txn *t, uint32_t table_id)
 
 /* ---- opening ---- */
 
-static int open_pair(MDB_txn *txn, uint32_t id, unsigned flags, struct table_dbis *out)
+static int open_named(MDB_txn *txn, uint32_t id, unsigned flags, struct table_dbis *out)
 {
 	char name[24];
 	int rc;
@@ -103,7 +103,10 @@ static int open_pair(MDB_txn *txn, uint32_t id, unsigned flags, struct table_dbi
 	rc = mdb_dbi_open(txn, name, flags, &out->rows);
 	if (rc != 0) return rc;
 	snprintf(name, sizeof name, "doubt.%u", id);
-	return mdb_dbi_open(txn, name, flags, &out->doubt);
+	rc = mdb_dbi_open(txn, name, flags, &out->doubt);
+	if (rc != 0) return rc;
+	snprintf(name, sizeof name, "stage.%u", id);
+	return mdb_dbi_open(txn, name, flags, &out->stage);
 }
 
 bool handles_make(struct store_txn *t, uint32_t table_id, struct err *err)
@@ -116,7 +119,7 @@ bool handles_make(struct store_txn *t, uint32_t table_id, struct err *err)
 	if (!made) return err_set(err, ERR_NOMEM, "out of memory");
 	t->made = made;
 	made[t->nmade].id = table_id;
-	rc = open_pair(t->mdb, table_id, MDB_CREATE, &made[t->nmade].dbis);
+	rc = open_named(t->mdb, table_id, MDB_CREATE, &made[t->nmade].dbis);
 	if (rc != 0) return store_fail(t->store, rc, err, "making table %u", table_id);
 	t->nmade++;
 	return true;
@@ -156,9 +159,9 @@ static int found_add(struct found *f, MDB_txn *txn, uint32_t id)
 		f->cap = cap;
 	}
 	f->tables[f->n].id = id;
-	rc = open_pair(txn, id, 0, &f->tables[f->n].dbis);
+	rc = open_named(txn, id, 0, &f->tables[f->n].dbis);
 	if (rc == 0) f->n++;
-	return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc; /* one without the other */
+	return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc; /* one without the others */
 }
 
 static int open_names(const struct store *s, MDB_txn *txn, struct found *f, size_t *names)

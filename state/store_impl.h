@@ -10,6 +10,7 @@
  *   store_records.c  the small records
  *   store_backends.c the writer's processes at the server
  *   store_rows.c     rows and scans
+ *   store_overlay.c  the changes of a large transaction, beside the rows
  *   store_fail.c     LMDB's codes -> struct err
  *
  * Threads. `lock` is held while transactions begin, while the environment or
@@ -40,11 +41,12 @@
 #define META_LINEAGE    "lineage"
 #define META_BACKENDS   "backends"
 #define META_HISTORY    "history"
+#define META_OVERLAY    "overlay"
 
-/* Each table costs two handles, and 7 ns in every begin. */
+/* Each table costs three handles, and 10 ns in every begin. */
 #define STORE_TABLES_MAX  4096
 #define STORE_READERS_MAX 1024
-#define STORE_DBS_MAX     (2 * STORE_TABLES_MAX + 8)
+#define STORE_DBS_MAX     (3 * STORE_TABLES_MAX + 8)
 #define STORE_DBI_MAX     (STORE_DBS_MAX + 2) /* handles are below it: two are LMDB's own */
 
 /* Finer than err.kind, for the codes of tidemark.h. */
@@ -57,7 +59,7 @@ bool store_open_why(const char *dir, enum store_mode mode, struct store **out, e
 /* ---- handles ---- */
 
 struct table_dbis {
-	MDB_dbi rows, doubt;
+	MDB_dbi rows, doubt, stage;
 };
 
 /*
@@ -99,6 +101,7 @@ struct store {
 	atomic_bool writing;     /* one of them writes */
 	atomic_bool must_reopen; /* an I/O error: what LMDB and the kernel hold may differ from the disk */
 	atomic_bool undurable;   /* opened again after it; store_make_durable() ends it */
+	_Atomic uint64_t plain;  /* number of a state that is known to have no overlay; 0: none */
 	MDB_cursor **cursors;    /* by handle, of the write transaction; NULL when reading */
 	MDB_dbi *cursors_open;   /* handles with a cursor */
 	size_t ncursors_open;
@@ -109,10 +112,25 @@ struct table_made {
 	struct table_dbis dbis;
 };
 
+struct overlay_table {
+	uint32_t id;
+	bool cleared; /* what rows.N has counts no more */
+};
+
+struct overlay {
+	enum store_overlay state;
+	struct overlay_table *tables;
+	size_t n;
+	struct buf moved; /* of the first table: entries up to this key are in rows.N too */
+};
+
 struct store_txn {
 	struct store *store;
 	MDB_txn *mdb;
 	bool write;
+	bool staging; /* rows written go to stage.N, and are read from there */
+	bool overlay_known;
+	struct overlay overlay;
 	struct table_made *made; /* tables made in it: their handles are its own until it commits */
 	size_t nmade;
 };
@@ -129,8 +147,27 @@ void handles_publish(struct store *s, const struct table_made *made, size_t n);
 /* ERR_BUG when the transaction has no such table. */
 bool handles_find(const struct store_txn *t, uint32_t table_id, struct table_dbis *out, struct err *err);
 bool handles_has(const struct store_txn *t, uint32_t table_id);
-/* Makes rows.N and doubt.N in a write transaction. */
+/* Makes rows.N, doubt.N and stage.N in a write transaction. */
 bool handles_make(struct store_txn *t, uint32_t table_id, struct err *err);
+
+/* store_overlay.c */
+
+/* Where a table's rows are to be looked for. */
+enum view {
+	VIEW_ROWS,   /* in rows.N alone */
+	VIEW_BOTH,   /* in stage.N, then in rows.N */
+	VIEW_STAGED, /* in stage.N alone */
+	VIEW_FAILED
+};
+enum view overlay_view(struct store_txn *t, uint32_t table_id, struct err *err);
+/* While staging: the table has entries there. cleared: rows.N counts no more. */
+bool overlay_add(struct store_txn *t, uint32_t table_id, bool cleared, struct err *err);
+/* rows.N is as it should be, and stage.N is empty. */
+bool overlay_uncleared(struct store_txn *t, uint32_t table_id, struct err *err);
+void overlay_finish(struct overlay *o);
+
+/* store_rows.c */
+int row_cursor(struct store_txn *t, MDB_dbi dbi, MDB_cursor **out);
 
 /* store_dir.c */
 char *dir_path(const char *dir, const char *file); /* malloc'd */

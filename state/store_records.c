@@ -140,9 +140,14 @@ bool store_put_table(struct store_txn *t, const struct table_record *r, struct e
 	struct id_key k = key32(r->id);
 	struct buf b = {0};
 
-	if (!handles_has(t, r->id) && !handles_make(t, r->id, err)) return false;
+	if (!store_make_table(t, r->id, err)) return false;
 	table_record_encode(r, &b);
 	return store_buf(t, t->store->tables, slice_of_key(&k), &b, "table", err);
+}
+
+bool store_make_table(struct store_txn *t, uint32_t id, struct err *err)
+{
+	return handles_has(t, id) || handles_make(t, id, err);
 }
 
 bool store_get_schema(struct store_txn *t, uint32_t table_id, uint32_t version, struct schema **out,

@@ -159,6 +159,7 @@ static void txn_free(struct store_txn *t)
 		atomic_store(&s->writing, false);
 	}
 	free(t->made);
+	overlay_finish(&t->overlay);
 	free(t);
 	atomic_fetch_sub(&s->active, 1);
 }

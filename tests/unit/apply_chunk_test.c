@@ -742,11 +742,11 @@ static void scattered_rows_count_in_full(void **state)
 	for (int k = 0; k < 1000; k++)
 		add_upsert(b, 1, at(30, (uint64_t)k + 1), k * 7 % 1000, T("a"), NUL, 0, -1);
 	add_commit(b, 30, 31, 5);
-	assert_true(dirtied(f, b) >= 1000 * 4096);
+	assert_true(dirtied(f, b) >= 800 * 4096); /* the first ones lie side by side */
 }
 
-/* The source may sort text otherwise than its bytes: neighbours there are none here. */
-static void pages_by_a_text_key_count_in_full(void **state)
+/* The source may sort text otherwise than its bytes: what counts is where the rows go. */
+static void pages_by_a_text_key_in_order_share_pages_too(void **state)
 {
 	struct fixture *f = *state;
 	struct batch *b = batch_create();
@@ -754,7 +754,7 @@ static void pages_by_a_text_key_count_in_full(void **state)
 	add_table(b, 3, TABLE_COPYING);
 	add_schema(b, 3, 1, "kab", 25);
 	apply_commit_take(f, b);
-	assert_true(dirtied(f, page_of(3, 20, 0)) >= 1000 * 4096);
+	assert_true(dirtied(f, page_of(3, 20, 0)) < 1000 * 200);
 }
 
 int main(void)
@@ -790,7 +790,7 @@ int main(void)
 		TEST(rows_of_a_page_in_key_order_share_pages),
 		TEST(rows_kept_as_they_are_part_pages_too),
 		TEST(scattered_rows_count_in_full),
-		TEST(pages_by_a_text_key_count_in_full),
+		TEST(pages_by_a_text_key_in_order_share_pages_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,7 +201,7 @@ static void the_entries(void **state)
 static void the_numbers(void **state)
 {
 	(void)state;
-	assert_int_equal(STORE_FORMAT, 2);
+	assert_int_equal(STORE_FORMAT, 3);
 	assert_int_equal(STORE_ID_SIZE, 16);
 	assert_int_equal(KEY_MAX, 511);
 	assert_int_equal(KEY_PREFIX, 479);

@@ -264,12 +264,12 @@ static void a_foreign_database_called_meta_is_refused(void **state)
 	not_a_store(p, "an LMDB file that Tidemark did not make");
 	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\0", 4);
 	not_a_store(p, "an LMDB file that Tidemark did not make");
-	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\2", 4);
+	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\3", 4);
 	not_a_store(p, "an LMDB file that Tidemark did not make");
 	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\1", 4);
-	not_a_store(p, "was written by an older version (format 1, this program reads 2): start over");
-	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\3", 4);
-	not_a_store(p, "was written by a newer version (format 3, this program reads 2): upgrade");
+	not_a_store(p, "was written by an older version (format 1, this program reads 3): start over");
+	lmdb_put(p->dir, "meta", 0, "format", "\0\0\0\4", 4);
+	not_a_store(p, "was written by a newer version (format 4, this program reads 3): upgrade");
 }
 
 static void another_lmdb_format_is_refused(void **state)

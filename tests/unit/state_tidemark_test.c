@@ -215,9 +215,9 @@ static void a_newer_store_asks_for_an_upgrade(void **state)
 	tidemark *tm;
 
 	close_writer(s, t);
-	set_format(p, "\0\0\0\3", 4);
+	set_format(p, "\0\0\0\4", 4);
 	assert_int_equal(tidemark_open(p->dir, &tm), TIDEMARK_E_NEWER);
-	check_message(NULL, "format 3, this program reads 2");
+	check_message(NULL, "format 4, this program reads 3");
 	check_message(NULL, "upgrade");
 }
 
@@ -1065,6 +1065,116 @@ static void the_scope_of_a_run_is_shown(void **state)
 	buf_finish(&lone);
 }
 
+/* ---- large transactions ---- */
+
+/* Rows 1, 3, 5 are there; 2 and 3 are staged as new, 5 as deleted. */
+static void stage_orders(struct store *s)
+{
+	struct store_txn *t;
+	struct err err;
+
+	CHECK(store_begin_write(s, &t, &err));
+	CHECK(store_stage(t, &err));
+	ROW(t, 1, &orders, "2", "two", NULL);
+	ROW(t, 1, &orders, "3", "new", NULL);
+	put_entry(t, 1, 1, &orders, (const char *const[]){"5", NULL, NULL}, true);
+	CHECK(store_commit(t, &err));
+}
+
+static void check_orders(tidemark *tm, const char *from, const char *to, const char *wanted)
+{
+	const char *const first[] = {from}, *const last[] = {to};
+	tidemark_table *table;
+	tidemark_cursor *c;
+	tidemark_row row;
+	char text[64] = "";
+	size_t n = 0;
+
+	assert_int_equal(tidemark_begin(tm), 0);
+	assert_int_equal(tidemark_table_find(tm, "public", "orders", &table), 0);
+	assert_int_equal(tidemark_scan(table, first, from != NULL, last, to != NULL, &c), 0);
+	while (tidemark_next(c, &row) == 0)
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s=%s ", tidemark_row_value(&row, 0),
+							  tidemark_row_value(&row, 1));
+	assert_string_equal(text, wanted);
+	tidemark_cursor_close(c);
+	tidemark_end(tm);
+}
+
+static int name_of_order(tidemark *tm, const char *id, char name[16])
+{
+	tidemark_table *table;
+	tidemark_row row;
+	int rc;
+
+	assert_int_equal(tidemark_begin(tm), 0);
+	assert_int_equal(tidemark_table_find(tm, "public", "orders", &table), 0);
+	rc = tidemark_get(table, KEY(id), &row);
+	if (rc == 0) snprintf(name, 16, "%s", tidemark_row_value(&row, 1));
+	tidemark_end(tm);
+	return rc;
+}
+
+/* The same handle looks on as it goes through its phases; the writer is another process. */
+static void stager(struct peer *me, void *ctx)
+{
+	struct store *s;
+	struct store_txn *t;
+	struct err err;
+	enum store_overlay phase;
+
+	if (!peer_step(me, 0) || !store_open(ctx, STORE_WRITE, &s, &err)) return;
+	stage_orders(s);
+	if (!peer_step(me, 's') || !store_begin_write(s, &t, &err) || !store_stage(t, &err) ||
+		!store_stage_show(t, &err) || !store_commit(t, &err))
+		return;
+	do {
+		if (!peer_step(me, 'm') || !store_begin_write(s, &t, &err) || !store_overlay_move(t, 1, &err) ||
+			!store_get_overlay(t, &phase, &err) || !store_commit(t, &err))
+			return;
+	} while (phase != OVERLAY_NONE);
+	peer_step(me, 'e');
+	store_close(s);
+}
+
+static void a_large_transaction_shows_at_once(void **state)
+{
+	struct place *p = *state;
+	struct store_txn *t;
+	struct store *s;
+	struct peer peer;
+	tidemark *tm;
+	char name[16];
+	int phase;
+
+	peer_start(&peer, stager, p->dir);
+	s = open_writer(p, &t);
+	put_table(t, 1, "orders", TABLE_COPIED, 1, &orders);
+	ROW(t, 1, &orders, "1", "one", NULL);
+	ROW(t, 1, &orders, "3", "three", NULL);
+	ROW(t, 1, &orders, "5", "five", NULL);
+	close_writer(s, t);
+	assert_int_equal(peer_ask(&peer), 's');
+	assert_int_equal(tidemark_open(p->dir, &tm), 0);
+	check_orders(tm, NULL, NULL, "1=one 3=three 5=five ");
+	assert_int_equal(name_of_order(tm, "2", name), TIDEMARK_E_NOTFOUND);
+	while ((phase = peer_ask(&peer)) == 'm') {
+		check_orders(tm, NULL, NULL, "1=one 2=two 3=new ");
+		check_orders(tm, "2", "3", "2=two 3=new ");
+		check_orders(tm, "3", NULL, "3=new ");
+		check_orders(tm, "4", NULL, "");
+		check_orders(tm, NULL, "1", "1=one ");
+		assert_int_equal(name_of_order(tm, "3", name), 0);
+		assert_string_equal(name, "new");
+		assert_int_equal(name_of_order(tm, "1", name), 0);
+		assert_int_equal(name_of_order(tm, "5", name), TIDEMARK_E_NOTFOUND);
+	}
+	assert_int_equal(phase, 'e');
+	check_orders(tm, NULL, NULL, "1=one 2=two 3=new ");
+	tidemark_close(tm);
+	peer_end(&peer);
+}
+
 /* A store at LSN 0x500 of epoch 2 with three markers, purged by a daemon with a retention of 100. */
 static void put_markers(struct store_txn *t, lsn_t unseen)
 {
@@ -1175,6 +1285,7 @@ int main(void)
 		STORE_TEST(a_long_key_is_compared_in_full),
 		STORE_TEST(position_runs_and_lineage_are_shown),
 		STORE_TEST(the_scope_of_a_run_is_shown),
+		STORE_TEST(a_large_transaction_shows_at_once),
 		STORE_TEST(what_holds_markers_back_is_told),
 		STORE_TEST(a_new_store_has_no_position),
 	};
