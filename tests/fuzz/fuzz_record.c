@@ -2,6 +2,7 @@
  * The small records of the store, and schemas: any bytes are decoded or
  * refused as damaged, and what is decoded is encoded in the same bytes.
  */
+#include "state/history.h"
 #include "state/record.h"
 #include "state/schema.h"
 #include "tests/fuzz/fuzz.h"
@@ -50,6 +51,15 @@ static bool lineage(struct slice bytes, struct buf *again, struct err *err)
 	return true;
 }
 
+static bool history(struct slice bytes, struct buf *again, struct err *err)
+{
+	struct purge_history h;
+
+	if (!history_decode(bytes, &h, err)) return false;
+	history_encode(&h, again);
+	return true;
+}
+
 static bool schema(struct slice bytes, struct buf *again, struct err *err)
 {
 	enum key_kind kinds[KEY_COLUMNS_MAX];
@@ -69,7 +79,7 @@ static bool schema(struct slice bytes, struct buf *again, struct err *err)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const record_fn records[] = {table, run, checkpoint, lineage, schema};
+	static const record_fn records[] = {table, run, checkpoint, lineage, schema, history};
 	struct feed f = feed_of(data, size);
 	record_fn record = records[feed_below(&f, sizeof records / sizeof *records)];
 	struct slice bytes = alone((struct slice){f.p, feed_left(&f)});

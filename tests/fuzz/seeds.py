@@ -193,6 +193,17 @@ def options():
         yield bytes([where | 4 | 0x60]) + b"host=h password=\0 port=1\0--rows=7\0--no-sync\0arg\0" + ini
 
 
+def requests():
+    start = '{"command": "start", "tables": ["public.a"%s], %s}'
+    yield from lines(*(start % ("", more) for more in (
+        '"id": "fix-1", "where": "n = 1", "sweep": "count"', '"from": ["a", -5], "to": ["b", ""]',
+        '"keys": [[1], ["2"], [true]], "requester": "me"', '"chunk_time_ms": 50, "max_rows_per_second": 1000',
+        '"sweep": "off", "id": "7"', '"from": [1.5]', '"were": "x"')))
+    yield from lines(start % (', "b.\\u0043"', '"where": "\\"x\\" > 1"'), "[]", "{} {}")
+    for verb in ("pause", "resume", "stop"):
+        yield from lines('{"command": "%s", "targets": ["fix-1", "7", "public.a"]}' % verb, '{"command": "%s", "all": true}' % verb)
+
+
 def conninfos():
     for how in range(6):
         yield bytes([how]) + b"a\0b\0host=h,i port=1,2 dbname=d service=s\0"
@@ -220,6 +231,7 @@ GENERATED = {
                            '\1"a,b",3\0', '\0*.*\0x\0y'),
     "options": options,
     "conninfo": conninfos,
+    "request": requests,
     "output": outputs,
     "sql": lambda: lines('\3plain\0it\'s "quoted"\0back\\slash\0'),
     "shape": lambda: lines("16390/16384/1:728,2:728/d163881/public.t\00016390/16399/1:730,2:728/d163881/public.t"),
