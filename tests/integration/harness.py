@@ -9,6 +9,7 @@ Environment: TIDEMARK (the program), PGBIN (the server's programs), SCALE
 """
 
 import atexit
+import contextlib
 import functools
 import glob
 import hashlib
@@ -644,12 +645,17 @@ class Tidemark:
         twin: a database made by twin(); what the store shows is loaded into its tables and compared again.
         """
         self.wait(timeout)
-        for name in names:
-            rows = self.scan(name)
-            compare(self.server, self.db, name, rows)
-            if twin:
-                load_copy(self.server, twin, name, rows)
-                compare(self.server, self.db, name, source_copy(self.server, twin, name))
+        with contextlib.ExitStack() as stack:
+            def connect(db, **more):
+                return stack.enter_context(contextlib.closing(self.server.connect(db, **more)))
+            source = connect(self.db, pinned=True)
+            pinned, loading = (connect(twin, pinned=True), connect(twin)) if twin else (None, None)
+            for name in names:
+                rows = self.scan(name)
+                compare(self.server, self.db, name, rows, source)
+                if twin:
+                    load_copy(self.server, twin, name, rows, loading)
+                    compare(self.server, self.db, name, source_copy(self.server, twin, name, pinned), source)
 
 
 def twin(server, db="postgres"):
@@ -672,18 +678,14 @@ def twin(server, db="postgres"):
     return name
 
 
-def load_copy(server, db, name, rows):
+def load_copy(server, db, name, rows, con):
     """What a user does with \\copy: under the server's own settings, replacing what is there."""
     schema, table = name if isinstance(name, tuple) else ("public", name)
     quoted = ".".join('"' + s.replace('"', '""') + '"' for s in (schema, table))
-    con = server.connect(db)
-    try:
-        con.set_client_encoding("UTF8")
-        with con.cursor() as cur:
-            cur.execute(f"SET session_replication_role = replica; TRUNCATE {quoted}")
-            cur.copy_expert(f"COPY {quoted} ({', '.join(columns_of(server, db, name))}) FROM STDIN", io.BytesIO(rows))
-    finally:
-        con.close()
+    con.set_client_encoding("UTF8")
+    with con.cursor() as cur:
+        cur.execute(f"SET session_replication_role = replica; TRUNCATE {quoted}")
+        cur.copy_expert(f"COPY {quoted} ({', '.join(columns_of(server, db, name))}) FROM STDIN", io.BytesIO(rows))
 
 
 def columns_of(server, db, name):
@@ -694,24 +696,21 @@ def columns_of(server, db, name):
         " AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum", schema, table, db=db)]
 
 
-def source_copy(server, db, name):
-    """COPY text of the whole table under the pinned settings."""
+def source_copy(server, db, name, con=None):
+    """COPY text of the whole table under the pinned settings, on a connection of its own or on con, which has them."""
     schema, table = name if isinstance(name, tuple) else ("public", name)
     quoted = ".".join('"' + s.replace('"', '""') + '"' for s in (schema, table))
-    con = server.connect(db, pinned=True)
-    try:
+    with contextlib.nullcontext(con) if con else contextlib.closing(server.connect(db, pinned=True)) as con:
         out = io.BytesIO()
         with con.cursor() as cur:
             cur.copy_expert(f"COPY (SELECT {', '.join(columns_of(server, db, name))} FROM {quoted}) TO STDOUT",
                             out)
         return out.getvalue()
-    finally:
-        con.close()
 
 
-def compare(server, db, name, store):
+def compare(server, db, name, store, con=None):
     """Raises a Failure with a short diff unless store holds the same lines as the source."""
-    source = sorted(source_copy(server, db, name).split(b"\n"))
+    source = sorted(source_copy(server, db, name, con).split(b"\n"))
     store = sorted(store.split(b"\n"))
     if source == store:
         return
