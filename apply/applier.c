@@ -249,7 +249,7 @@ bool applier_move(struct applier *a, size_t bytes, struct err *err)
 {
 	assert(applier_at_boundary(a));
 	if (!applier_has_overlay(a)) return true;
-	a->failed = !open_transaction(a, err) || !store_overlay_move(a->txn, bytes, err) ||
+	a->failed = !open_transaction(a, err) || !store_overlay_move(a->txn, bytes + 1, err) ||
 				!store_get_overlay(a->txn, &a->overlay, err);
 	a->wrote = true;
 	a->dirty_bytes += bytes;

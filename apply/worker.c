@@ -8,10 +8,21 @@
 
 /*
  * A batch is applied in two parts. The first ends between source transactions.
- * The second begins one whose end may not have arrived, and LMDB cannot
- * commit until it has. So unless that end is in the queue already, what is complete is
+ * The second begins one whose end may not have arrived, and what is applied of it is not
+ * committed until it has. So unless that end is in the queue already, what is complete is
  * committed first: it neither waits for the rest nor is lost with it.
+ *
+ * How large a transaction is shows only as it comes. So what was applied since the
+ * last commit is held. When it takes too much memory and its end is still not there, LMDB's transaction
+ * is given up, what was complete in it is applied again and committed, and the large one is
+ * applied again from its start, to the stage (applier.h), where it can be committed in parts.
  */
+
+/* A part of a batch that was applied. */
+struct piece {
+	struct batch *b;
+	size_t from, to;
+};
 
 struct worker {
 	struct worker_config config; /* constant */
@@ -28,9 +39,13 @@ struct worker {
 
 	/* The thread's own. */
 	struct applier *applier;
-	bool needs_sync;    /* the last commit is not durable yet */
-	int64_t opened_us;  /* when the open transaction was begun */
-	int64_t arrived_us; /* when the last batch was done */
+	bool needs_sync;      /* the last commit is not durable yet */
+	int64_t opened_us;    /* when the open transaction was begun */
+	int64_t arrived_us;   /* when the last batch was done */
+	struct piece *pieces; /* applied since the last commit, in order; none while staging */
+	size_t npieces, pieces_cap;
+	struct batch *current; /* being applied */
+	size_t held_bytes;     /* of the batches of pieces but for that one */
 };
 
 /* ---- clocks ---- */
@@ -100,16 +115,65 @@ static void queue_drop(struct worker *w)
 	w->full = false;
 }
 
+/* What is held counts as memory of the transaction, not of the queue: else a full queue would wait for it. */
 static void batch_done(struct worker *w, struct batch *b)
 {
 	size_t bytes = batch_bytes(b);
 	bool room;
 
-	batch_destroy(b);
+	w->current = NULL;
+	if (w->npieces > 0)
+		w->held_bytes += bytes;
+	else
+		batch_destroy(b);
 	pthread_mutex_lock(&w->mutex);
 	room = queue_release(w, bytes);
 	pthread_mutex_unlock(&w->mutex);
 	if (room) wake(w);
+}
+
+/* ---- what is held ---- */
+
+static void pieces_add(struct worker *w, struct piece piece)
+{
+	if (w->npieces == w->pieces_cap) {
+		size_t cap = w->pieces_cap ? w->pieces_cap * 2 : 64;
+		struct piece *grown = mem_alloc(cap * sizeof *grown);
+
+		if (w->npieces > 0) memcpy(grown, w->pieces, w->npieces * sizeof *grown);
+		free(w->pieces);
+		w->pieces = grown;
+		w->pieces_cap = cap;
+	}
+	w->pieces[w->npieces++] = piece;
+}
+
+/* Its batch goes with the last of its pieces, unless it is still being applied. */
+static void piece_release(struct worker *w, size_t i)
+{
+	struct batch *b = w->pieces[i].b;
+
+	w->pieces[i].b = NULL;
+	if (!b || b == w->current || (i + 1 < w->npieces && w->pieces[i + 1].b == b)) return;
+	w->held_bytes -= batch_bytes(b);
+	batch_destroy(b);
+}
+
+static void pieces_drop(struct worker *w)
+{
+	for (size_t i = 0; i < w->npieces; i++)
+		piece_release(w, i);
+	w->npieces = 0;
+}
+
+/* How many of the pieces are before the transaction whose end has not come. */
+static size_t pieces_complete(const struct worker *w)
+{
+	size_t n = w->npieces;
+
+	while (n > 0 && w->pieces[n - 1].to != batch_whole_ops(w->pieces[n - 1].b))
+		n--;
+	return n;
 }
 
 /* ---- committing ---- */
@@ -149,6 +213,12 @@ static bool commit(struct worker *w, struct err *err)
 	return true;
 }
 
+static bool commit_all(struct worker *w, struct err *err)
+{
+	pieces_drop(w);
+	return commit(w, err);
+}
+
 static bool sync_store(struct worker *w, struct err *err)
 {
 	struct checkpoint committed = applier_committed(w->applier);
@@ -166,10 +236,14 @@ static bool sync_store(struct worker *w, struct err *err)
 
 /* ---- applying ---- */
 
+static bool is_large(const struct worker *w)
+{
+	return applier_dirty_bytes(w->applier) + w->held_bytes >= w->config.dirty_bytes;
+}
+
 static bool limit_reached(const struct worker *w)
 {
-	return applier_dirty_bytes(w->applier) >= w->config.dirty_bytes ||
-		   monotonic_us() - w->opened_us >= (int64_t)w->config.commit_ms * 1000;
+	return is_large(w) || monotonic_us() - w->opened_us >= (int64_t)w->config.commit_ms * 1000;
 }
 
 /* Whether another source transaction ends in what is queued. */
@@ -183,12 +257,65 @@ static bool more_is_queued(struct worker *w)
 	return more;
 }
 
+static bool move_overlay(struct worker *w, size_t bytes, struct err *err)
+{
+	return applier_move(w->applier, bytes, err) && commit_all(w, err);
+}
+
+/* ---- large transactions ---- */
+
+static bool stage_part(struct worker *w, struct piece p, struct err *err)
+{
+	if (!applier_apply_part(w->applier, p.b, p.from, p.to, err)) return false;
+	return !applier_is_staging(w->applier) || !is_large(w) || applier_stage_commit(w->applier, err);
+}
+
+/* One stage or overlay at a time: what is left of an earlier one is moved first. */
+static bool make_way(struct worker *w, struct err *err)
+{
+	while (applier_has_overlay(w->applier))
+		if (!applier_move(w->applier, w->config.dirty_bytes / 2, err) || !commit(w, err)) return false;
+	return true;
+}
+
+/* Applies again what the open transaction of LMDB has: what is complete as before, the rest to the stage. */
+static bool stage(struct worker *w, struct err *err)
+{
+	size_t complete = pieces_complete(w);
+	bool ok = true;
+
+	applier_abort(w->applier);
+	for (size_t i = 0; ok && i < complete; i++)
+		ok = applier_apply_part(w->applier, w->pieces[i].b, w->pieces[i].from, w->pieces[i].to, err);
+	if (!ok || !commit(w, err) || !make_way(w, err)) return false;
+	for (size_t i = 0; i < complete; i++)
+		piece_release(w, i);
+	applier_stage(w->applier);
+	for (size_t i = complete; ok && i < w->npieces; i++) {
+		ok = stage_part(w, w->pieces[i], err);
+		piece_release(w, i);
+	}
+	pieces_drop(w);
+	return ok;
+}
+
+/* ---- batches ---- */
+
 static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to, struct err *err)
 {
-	if (!applier_is_open(w->applier)) w->opened_us = monotonic_us();
-	if (!applier_apply_part(w->applier, b, from, to, err)) return false;
-	if (!applier_is_open(w->applier) || !applier_at_boundary(w->applier)) return true;
-	return (more_is_queued(w) && !limit_reached(w)) || commit(w, err);
+	struct piece piece = {b, from, to};
+
+	if (from == to) return true;
+	if (applier_is_staging(w->applier)) {
+		if (!stage_part(w, piece, err)) return false;
+	} else {
+		if (!applier_is_open(w->applier)) w->opened_us = monotonic_us();
+		if (!applier_apply_part(w->applier, b, from, to, err)) return false;
+		pieces_add(w, piece);
+	}
+	if (!applier_at_boundary(w->applier))
+		return applier_is_staging(w->applier) || !is_large(w) || stage(w, err);
+	return (more_is_queued(w) && !limit_reached(w)) || commit_all(w, err);
 }
 
 static bool apply_batch(struct worker *w, struct batch *b, struct err *err)
@@ -210,7 +337,12 @@ static void wait_until(struct worker *w, int64_t deadline_us)
 		pthread_cond_timedwait(&w->arrived, &w->mutex, &t);
 }
 
-enum turn { TURN_BATCH, TURN_IDLE, TURN_STOP };
+enum turn { TURN_BATCH, TURN_MOVE, TURN_IDLE, TURN_STOP };
+
+static bool can_move(const struct worker *w)
+{
+	return applier_has_overlay(w->applier) && applier_at_boundary(w->applier);
+}
 
 /* Waits for something to do. TURN_IDLE: nothing has come for so long that it is time to sync. */
 static enum turn next_turn(struct worker *w, struct batch **b)
@@ -220,12 +352,12 @@ static enum turn next_turn(struct worker *w, struct batch **b)
 
 	if (w->needs_sync) sync_at = w->arrived_us + (int64_t)w->config.sync_idle_ms * 1000;
 	pthread_mutex_lock(&w->mutex);
-	while (!w->head && !w->stopping && monotonic_us() < sync_at)
+	while (!w->head && !w->stopping && !can_move(w) && monotonic_us() < sync_at)
 		wait_until(w, sync_at);
 	if (w->stopping && !(w->finish && w->head))
 		turn = TURN_STOP;
 	else if (!(*b = queue_take(w)))
-		turn = TURN_IDLE;
+		turn = can_move(w) ? TURN_MOVE : TURN_IDLE;
 	pthread_mutex_unlock(&w->mutex);
 	return turn;
 }
@@ -238,10 +370,13 @@ static bool take_turns(struct worker *w, struct err *err)
 	while (ok) {
 		switch (next_turn(w, &b)) {
 		case TURN_BATCH:
+			w->current = b;
 			ok = apply_batch(w, b, err);
 			batch_done(w, b);
 			w->arrived_us = monotonic_us();
+			if (ok && can_move(w)) ok = move_overlay(w, w->config.dirty_bytes / 8, err);
 			break;
+		case TURN_MOVE: ok = move_overlay(w, w->config.dirty_bytes / 2, err); break;
 		case TURN_IDLE: ok = sync_store(w, err); break;
 		case TURN_STOP: return true;
 		}
@@ -302,6 +437,8 @@ static void worker_destroy(struct worker *w)
 	struct answer *next;
 
 	queue_drop(w);
+	pieces_drop(w);
+	free(w->pieces);
 	for (; w->answers; w->answers = next) {
 		next = w->answers->next;
 		answer_destroy(w->answers);

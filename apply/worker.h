@@ -14,6 +14,10 @@
  *
  * A source transaction whose end is not queued yet never holds back complete
  * ones: they are committed before it is begun.
+ *
+ * Memory: dirty_bytes bounds what LMDB holds and what may have to be applied again, for source transactions
+ * of any size: a larger one is staged (applier.h), and moved into the tables between batches
+ * and when there are none.
  */
 #ifndef APPLY_WORKER_H
 #define APPLY_WORKER_H
@@ -24,10 +28,10 @@ struct worker;
 
 struct worker_config {
 	struct store *store;
-	size_t queue_bytes;      /* bound of the queue, in batch_bytes */
-	size_t dirty_bytes;      /* commit when the applier's estimate reaches this */
-	int commit_ms;           /* and when a transaction has been open this long */
-	int sync_idle_ms;        /* sync when idle this long with an undurable commit */
+	size_t queue_bytes; /* bound of the queue, in batch_bytes */
+	size_t dirty_bytes; /* commit, in parts if need be, when a transaction takes about this much memory */
+	int commit_ms;      /* and when a transaction has been open this long */
+	int sync_idle_ms;   /* sync when idle this long with an undurable commit */
 	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send) */
 	void *wake_ctx;
 };

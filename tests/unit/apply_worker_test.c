@@ -245,8 +245,148 @@ static void a_transaction_in_pieces_is_committed_at_its_end(void **state)
 	add_commit(b, 10, 11, 7);
 	worker_push(r->w, b);
 	wait_committed(r, 11);
-	assert_int_equal(status_of(r).commits, 1);
 	assert_entry(&r->f, 1, 10, "10.10 a NULL");
+	assert_counters(&r->f, 1, 10, 0, 0, 0);
+}
+
+/* ---- large transactions ---- */
+
+static void wait_applied(struct rig *r)
+{
+	for (int i = 0; i < PATIENCE_MS && status_of(r).queued_bytes > 0; i++)
+		nap();
+	assert_int_equal(status_of(r).queued_bytes, 0);
+}
+
+static enum store_overlay overlay_of(struct rig *r)
+{
+	enum store_overlay overlay;
+	struct store_txn *txn;
+	struct err err;
+
+	CHECK(store_begin_read(r->f.store, &txn, &err));
+	CHECK(store_get_overlay(txn, &overlay, &err));
+	store_abort(txn);
+	return overlay;
+}
+
+static void wait_moved(struct rig *r)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, nap())
+		if (overlay_of(r) == OVERLAY_NONE) return;
+	fail_msg("the overlay was not moved");
+}
+
+/* Rows first .. last of the transaction at lsn, each at the ordinal of its number. */
+static struct batch *rows_of(uint64_t lsn, int first, int last)
+{
+	struct batch *b = batch_create();
+
+	for (int k = first; k <= last; k++)
+		add_upsert(b, 1, at(lsn, (uint64_t)k), k, text_cell("large"), text_cell(NULL), 0, -1);
+	return b;
+}
+
+/* Sixteen pages and more: staged from its second or third batch on. */
+static void push_large(struct rig *r, uint64_t lsn, bool whole)
+{
+	struct batch *b;
+
+	for (int i = 0; i < 10; i++)
+		worker_push(r->w, rows_of(lsn, i * 100 + 1, i * 100 + 100));
+	if (!whole) return;
+	b = batch_create();
+	add_commit(b, lsn, lsn + 1, lsn);
+	worker_push(r->w, b);
+}
+
+static void a_large_transaction_is_seen_at_its_end(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b = batch_create();
+
+	r->config.dirty_bytes = 16 * 4096;
+	start(r);
+	push_large(r, 10, false);
+	wait_applied(r);
+	assert_int_equal(overlay_of(r), OVERLAY_STAGED);
+	assert_int_equal(status_of(r).commits, 0);
+	assert_int_equal(status_of(r).durable.v, 1);
+	assert_entry(&r->f, 1, 1, "absent");
+	assert_counters(&r->f, 1, 0, 0, 0, 0);
+	add_commit(b, 10, 11, 7);
+	worker_push(r->w, b);
+	wait_committed(r, 11);
+	assert_counters(&r->f, 1, 1000, 0, 0, 0);
+	wait_moved(r);
+	assert_entry(&r->f, 1, 1000, "10.1000 large NULL");
+	assert_counters(&r->f, 1, 1000, 0, 0, 0);
+}
+
+/* What is complete is not lost when LMDB's transaction is given up for what follows it. */
+static void what_precedes_a_large_transaction_is_kept(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+	struct batch *b;
+
+	r->config.dirty_bytes = 16 * 4096;
+	start(r);
+	for (uint64_t i = 1; i <= 30; i++) {
+		b = rows_of(i * 100, (int)i, (int)i);
+		add_commit(b, i * 100, i * 100 + 1, i);
+		add_upsert(b, 1, at(i * 100 + 50, 1), 40, text_cell("first"), text_cell(NULL), 0, -1);
+		worker_push(r->w, b);
+		push_large(r, i * 100 + 50, true);
+	}
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 3051);
+	assert_int_equal(last.durable.v, 3051);
+	assert_entry(&r->f, 1, 30, "3050.30 large NULL");
+	assert_entry(&r->f, 1, 1000, "3050.1000 large NULL");
+	assert_counters(&r->f, 1, 1000, 0, 0, 0);
+	start(r); /* and what was left to be moved is */
+	wait_moved(r);
+	assert_counters(&r->f, 1, 1000, 0, 0, 0);
+}
+
+static void a_large_transaction_that_is_cut_comes_again(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+
+	r->config.dirty_bytes = 16 * 4096;
+	start(r);
+	worker_push(r->w, one_row(5, 2000));
+	push_large(r, 10, false);
+	wait_applied(r);
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 6);
+	assert_int_equal(overlay_of(r), OVERLAY_STAGED);
+	assert_counters(&r->f, 1, 1, 0, 0, 0);
+	start(r);
+	worker_push(r->w, one_row(7, 2001));
+	wait_committed(r, 8);
+	assert_int_equal(overlay_of(r), OVERLAY_NONE);
+	push_large(r, 10, true);
+	wait_committed(r, 11);
+	assert_counters(&r->f, 1, 1002, 0, 0, 0);
+}
+
+static void others_go_on_while_it_is_moved(void **state)
+{
+	struct rig *r = *state;
+
+	r->config.dirty_bytes = 16 * 4096;
+	start(r);
+	push_large(r, 10, true);
+	for (uint64_t i = 1; i <= 100; i++)
+		worker_push(r->w, one_row(10 + i * 10, (int32_t)i));
+	wait_committed(r, 1011);
+	wait_moved(r);
+	assert_entry(&r->f, 1, 100, "1010.1 a NULL");
+	assert_entry(&r->f, 1, 101, "10.101 large NULL");
+	assert_counters(&r->f, 1, 1000, 0, 0, 0);
 }
 
 /* A transaction, and the start of one whose end has not come. */
@@ -588,6 +728,10 @@ int main(void)
 		TEST(a_question_makes_nothing_durable),
 		TEST(the_first_answers_announce_the_tables),
 		TEST(a_transaction_in_pieces_is_committed_at_its_end),
+		TEST(a_large_transaction_is_seen_at_its_end),
+		TEST(what_precedes_a_large_transaction_is_kept),
+		TEST(a_large_transaction_that_is_cut_comes_again),
+		TEST(others_go_on_while_it_is_moved),
 		TEST(a_half_transaction_holds_nothing_back),
 		TEST(finishing_leaves_out_a_half_transaction_alone),
 		TEST(dropping_leaves_the_last_commit),
