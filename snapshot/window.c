@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "state/mutant.h"
 
+/* Of rows that did not come in the order of their keys. */
 struct window_row {
 	struct slice key; /* in the batch's arena */
 	size_t op;        /* index: the operations move as they grow */
@@ -22,7 +24,7 @@ struct window *window_create(enum chunk_kind kind, uint32_t table_id, uint64_t r
 
 static void forget_rows(struct window *w)
 {
-	HASH_CLEAR(hh, w->rows);
+	HASH_CLEAR(hh, w->hash);
 	arena_finish(&w->row_arena);
 }
 
@@ -62,12 +64,71 @@ bool window_open(struct window *w, const char *snapshot, bool standby, lsn_t hig
 	return true;
 }
 
-static struct window_row *find(const struct window *w, struct slice key)
+/* ---- rows: operations 1 to nrows of the batch ---- */
+
+static struct op *row_at(const struct window *w, size_t i)
+{
+	return &w->batch->ops[1 + i];
+}
+
+static int compare(struct slice a, struct slice b)
+{
+	int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+
+	return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static struct op *find_in_order(const struct window *w, struct slice key)
+{
+	size_t low = 0, high = w->nrows;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = compare(row_at(w, middle)->key, key);
+
+		if (order == 0) return row_at(w, middle);
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static struct op *find_in_hash(const struct window *w, struct slice key)
 {
 	struct window_row *row;
 
-	HASH_FIND(hh, w->rows, key.p, key.n, row);
-	return row;
+	HASH_FIND(hh, w->hash, key.p, key.n, row);
+	return row ? &w->batch->ops[row->op] : NULL;
+}
+
+static struct op *find(const struct window *w, struct slice key)
+{
+	return w->hash ? find_in_hash(w, key) : find_in_order(w, key);
+}
+
+static void hash_row(struct window *w, size_t i)
+{
+	struct window_row *r = arena_alloc(&w->row_arena, sizeof *r);
+
+	*r = (struct window_row){.key = row_at(w, i)->key, .op = 1 + i};
+	HASH_ADD_KEYPTR(hh, w->hash, r->key.p, r->key.n, r);
+}
+
+/* Pages mostly come in our order too: then there is nothing to look up before a row is added, and no hash to
+ * build. */
+static bool comes_last(const struct window *w, struct slice key)
+{
+	return !w->hash && (w->nrows == 0 || compare(row_at(w, w->nrows - 1)->key, key) < 0);
+}
+
+/* The rows so far do not go on in order: from here on they are found by hash. */
+static void leave_order(struct window *w)
+{
+	if (w->hash) return;
+	for (size_t i = 0; i < w->nrows; i++)
+		hash_row(w, i);
 }
 
 static struct slice keep(struct window *w, struct slice s)
@@ -77,20 +138,21 @@ static struct slice keep(struct window *w, struct slice s)
 
 bool window_add_row(struct window *w, struct slice key, struct slice full_key, const struct buf *row)
 {
-	struct window_row *r;
+	bool in_order = comes_last(w, key);
 	struct op *op;
 
-	if (find(w, key)) return false;
+	if (!in_order) {
+		if (find(w, key)) return false;
+		leave_order(w);
+	}
 	op = batch_add(w->batch, OP_CHUNK_ROW);
 	op->table_id = w->table_id;
 	op->flags = full_key.n > 0 ? OP_F_LONG_KEY : 0;
 	op->key = keep(w, key);
 	op->body = arena_copy(&w->batch->arena, row->p, row->n);
 	op->body_len = row->n;
-
-	r = arena_alloc(&w->row_arena, sizeof *r);
-	*r = (struct window_row){.key = op->key, .op = w->batch->n - 1};
-	HASH_ADD_KEYPTR(hh, w->rows, r->key.p, r->key.n, r);
+	if (!in_order) hash_row(w, w->nrows);
+	w->nrows++;
 	w->chunk->rows_read++;
 	w->bytes += key.n + row->n;
 	return true;
@@ -147,25 +209,17 @@ bool window_has_row(const struct window *w, struct slice key)
 	return find(w, key) != NULL;
 }
 
-static void give_up(struct window *w, struct window_row *r)
-{
-	w->batch->ops[r->op].flags |= OP_F_SUPERSEDED;
-	HASH_DEL(w->rows, r); /* its memory is the arena's */
-}
-
 void window_supersede(struct window *w, struct slice key)
 {
-	struct window_row *r = find(w, key);
+	struct op *op = find(w, key);
 
-	if (r) give_up(w, r);
+	if (op) op->flags |= OP_F_SUPERSEDED;
 }
 
 void window_truncate(struct window *w)
 {
-	struct window_row *r, *next;
-
-	HASH_ITER (hh, w->rows, r, next)
-		give_up(w, r);
+	for (size_t i = 0; i < w->nrows; i++)
+		row_at(w, i)->flags |= OP_F_SUPERSEDED;
 }
 
 struct batch *window_close(struct window *w, struct pos bound)

@@ -3,8 +3,8 @@
  * and its rows while they wait for the stream to pass H.
  *
  * Rows are encoded once, straight into the batch that will carry them to the
- * applier; the supersede buffer is a hash from encoded key to operation beside
- * it. Keys are only ever compared for equality. One owner, one thread.
+ * applier, which is the supersede buffer too. While they come in the order of
+ * their encoded keys a row is found by halving; else by a hash beside the batch. One owner, one thread.
  */
 #ifndef SNAPSHOT_WINDOW_H
 #define SNAPSHOT_WINDOW_H
@@ -31,9 +31,10 @@ struct window {
 	lsn_t high;
 	struct batch *batch;    /* OP_CHUNK and its rows; without any operation for a probe */
 	struct op_chunk *chunk; /* in the batch's arena; NULL for a probe */
-	struct window_row *rows;
-	struct arena row_arena; /* of rows */
-	size_t bytes;           /* of all rows received */
+	size_t nrows;
+	struct window_row *hash; /* NULL while the rows are in order */
+	struct arena row_arena;  /* of hash */
+	size_t bytes;            /* of all rows received */
 
 	/* What the chunk was: where the next one begins. */
 	bool last;           /* page: the table has nothing behind it */
