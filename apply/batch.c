@@ -43,6 +43,14 @@ struct op *batch_add(struct batch *b, enum op_kind kind)
 	return op;
 }
 
+void batch_append(struct batch *b, struct batch *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		*batch_add(b, (enum op_kind)from->ops[i].kind) = from->ops[i];
+	arena_adopt(&b->arena, &from->arena);
+	batch_destroy(from);
+}
+
 size_t batch_bytes(const struct batch *b)
 {
 	return sizeof *b + b->cap * sizeof *b->ops + b->arena.reserved;

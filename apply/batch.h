@@ -131,6 +131,8 @@ struct batch *batch_create(void);
 void batch_destroy(struct batch *b); /* accepts NULL */
 /* A zeroed operation at the end; the pointer lives until the next batch_add. */
 struct op *batch_add(struct batch *b, enum op_kind kind);
+/* The operations of `from` at the end of b, with the memory they point into. Takes from. */
+void batch_append(struct batch *b, struct batch *from);
 /* Memory held, in bytes: what the queue is bounded by. */
 size_t batch_bytes(const struct batch *b);
 /* Operations from the start that end between source transactions; the rest begins one that b does not end. */

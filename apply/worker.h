@@ -12,6 +12,8 @@
  * That holds for STORE_WRITE alone: under STORE_WRITE_FAST a power loss undoes any number
  * of commits until store_sync(), which worker_start() calls.
  *
+ * What stands behind the end of a transaction in the same batch is committed with it.
+ *
  * A source transaction whose end is not queued yet never holds back complete
  * ones: they are committed before it is begun.
  *

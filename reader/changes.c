@@ -34,6 +34,9 @@ struct changes {
 	struct buf row;
 	struct encoded_key key, old_key;
 	struct pgo_scratch scratch;
+	uint32_t signal_table_id;
+	struct signals signals; /* of the open transaction */
+	bool gathers;           /* what is emitted joins the batch, which is not pushed */
 };
 
 struct changes *changes_create(const struct changes_config *config, struct changes_sink sink)
@@ -56,6 +59,7 @@ void changes_destroy(struct changes *ch)
 		free(t);
 	}
 	batch_destroy(ch->batch);
+	signals_finish(&ch->signals);
 	buf_finish(&ch->row);
 	buf_finish(&ch->key.full);
 	buf_finish(&ch->old_key.full);
@@ -135,13 +139,17 @@ void changes_flush(struct changes *ch)
 void changes_emit(struct changes *ch, struct batch *b)
 {
 	if (ch->received.v > ch->stored.v) add_position(ch);
+	if (ch->gathers) {
+		batch_append(batch(ch), b);
+		return;
+	}
 	changes_flush(ch);
 	ch->sink.push(ch->sink.ctx, b);
 }
 
 static struct batch *batch(struct changes *ch)
 {
-	if (ch->batch != NULL && batch_bytes(ch->batch) > BATCH_BYTES) changes_flush(ch);
+	if (ch->batch != NULL && !ch->gathers && batch_bytes(ch->batch) > BATCH_BYTES) changes_flush(ch);
 	if (ch->batch == NULL) ch->batch = batch_create();
 	return ch->batch;
 }
@@ -176,6 +184,7 @@ static bool take_begin(struct changes *ch, const struct pgo_msg *m, struct err *
 		ch->received = commit_lsn;
 		copier_stream_begin(ch->copier, xid, commit_lsn);
 	}
+	signals_reset(&ch->signals);
 	ch->tx = (struct transaction){.open = true, .skip = skip, .xid = xid, .commit_lsn = commit_lsn};
 	return true;
 }
@@ -187,12 +196,30 @@ static bool refuse_end(const struct changes *ch, lsn_t end_lsn, struct err *err)
 				   lsn_format(ch->tx.commit_lsn, at), lsn_format(end_lsn, end));
 }
 
+/*
+ * Once the transaction is durable it is not sent again, so what its signals
+ * bring about has to be in the batch that has its end.
+ */
+static void end_transaction(struct changes *ch, lsn_t end_lsn)
+{
+	struct signals *s = &ch->signals;
+	ch->gathers = s->n + s->left_out > 0;
+	copier_stream_commit(ch->copier, end_lsn);
+	if (!ch->gathers) return;
+	ch->sink.signals(ch->sink.ctx, s);
+	signals_reset(s);
+	ch->gathers = false;
+	changes_flush(ch);
+}
+
 static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
 {
 	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
 		return err_set(err, ERR_PROTOCOL, "a commit that belongs to no open transaction");
 	if (m->u.commit.end_lsn.v <= ch->tx.commit_lsn.v) return refuse_end(ch, m->u.commit.end_lsn, err);
 	bool skip = ch->tx.skip;
+	for (size_t i = 0; i < ch->signals.n; i++)
+		ch->signals.v[i].commit_lsn = ch->tx.commit_lsn;
 	if (!skip) {
 		struct op *op = batch_add(batch(ch), OP_COMMIT);
 		op->flags = ch->tx.changed ? OP_F_CHANGES : 0;
@@ -206,7 +233,7 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 	ch->tx = (struct transaction){.open = false};
 	if (skip) return true;
 	if (ch->received.v < m->u.commit.end_lsn.v) ch->received = m->u.commit.end_lsn;
-	copier_stream_commit(ch->copier, m->u.commit.end_lsn);
+	end_transaction(ch, m->u.commit.end_lsn);
 	return true;
 }
 
@@ -343,6 +370,8 @@ static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err 
 	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
 	ch->tx.changed = true;
 	ch->count++;
+	if (m->kind == PGO_INSERT && t->rel.table_id == ch->signal_table_id)
+		signals_add_row(&ch->signals, &t->rel, &m->u.change.new_tuple);
 	if (m->kind == PGO_UPDATE) return take_update(ch, t, m, err);
 	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
 	if (!relation_key(&t->rel, tuple, false, NULL, &ch->key, err)) return false;
@@ -367,6 +396,21 @@ static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct er
 	return true;
 }
 
+/* One that is not part of a transaction has no place from which on it counts as received. */
+static void take_message(struct changes *ch, const struct pgo_msg *m)
+{
+	if (!ch->config.message_signals || ch->tx.skip || !signal_is_message(m)) return;
+	if (ch->tx.open && m->u.message.transactional)
+		signals_add_message(&ch->signals, m->u.message.content);
+	else
+		ch->sink.refused(ch->sink.ctx, "it is not part of a transaction: pg_logical_emit_message(true, ...)");
+}
+
+void changes_set_signal_table(struct changes *ch, uint32_t table_id)
+{
+	ch->signal_table_id = table_id;
+}
+
 bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err)
 {
 	struct pgo_msg m;
@@ -380,8 +424,8 @@ bool changes_message(struct changes *ch, struct slice payload, bool *altered, st
 	case PGO_DELETE: return take_change(ch, &m, err);
 	case PGO_TRUNCATE: return take_truncate(ch, &m, err);
 	case PGO_ORIGIN:
-	case PGO_TYPE:
-	case PGO_MESSAGE: return true;
+	case PGO_TYPE: return true;
+	case PGO_MESSAGE: take_message(ch, &m); return true;
 	}
 	return err_set(err, ERR_PROTOCOL, "a message of unknown kind");
 }

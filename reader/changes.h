@@ -14,6 +14,7 @@
 #include "apply/batch.h"
 #include "reader/names.h"
 #include "reader/relation.h"
+#include "reader/signals.h"
 #include "snapshot/copier.h"
 
 struct changes;
@@ -23,17 +24,26 @@ struct changes_sink {
 	void (*push)(void *ctx, struct batch *b); /* takes b */
 	/* The server described a table: as a rule at its first change, but also after any ALTER. */
 	void (*described)(void *ctx);
+	/*
+	 * At the end of a transaction that has signals. What is emitted meanwhile is committed together with the
+	 * transaction: a checkpoint behind it is not durable without. s dies on return.
+	 */
+	void (*signals)(void *ctx, const struct signals *s);
+	void (*refused)(void *ctx, const char *why); /* a signal that is none */
 };
 
 struct changes_config {
 	uint16_t epoch;
-	lsn_t checkpoint; /* transactions with a commit LSN below it are skipped */
-	xid_t xid_near;   /* any recent 64-bit xid: what 32-bit ones are widened by */
+	lsn_t checkpoint;     /* transactions with a commit LSN below it are skipped */
+	xid_t xid_near;       /* any recent 64-bit xid: what 32-bit ones are widened by */
+	bool message_signals; /* messages are signals */
 };
 
 struct changes *changes_create(const struct changes_config *config, struct changes_sink sink);
 void changes_destroy(struct changes *ch); /* accepts NULL */
 void changes_set_copier(struct changes *ch, struct copier *copier);
+/* Rows inserted into it are signals; 0 = into none. */
+void changes_set_signal_table(struct changes *ch, uint32_t table_id);
 
 /*
  * A table that is replicated. record and schema are copied. shape_lsn: the

@@ -82,6 +82,19 @@ static const struct option_spec options[] = {
 	 .min = 1,
 	 .max = 60000,
 	 .help = "Time on the server that a chunk aims at."},
+	{.name = "signals",
+	 .type = OPTION_CHOICE,
+	 .value = "message|off",
+	 .initial = "message",
+	 .help =
+		 "Whether logical messages of the source, pg_logical_emit_message(true, 'tidemark', ...), may ask "
+		 "for snapshots."},
+	{.name = "signal-table",
+	 .type = OPTION_STRING,
+	 .value = "TABLE",
+	 .help =
+		 "Rows inserted into this table (id, type, data) may ask for snapshots; it is replicated as well. "
+		 "Default: none."},
 	{.name = "snapshot-connections",
 	 .type = OPTION_INT,
 	 .value = "N",
@@ -146,8 +159,40 @@ static bool check_slot_name(const char *slot, struct err *err)
 				   "--slot: %s is not a slot name: 1 to 63 lower-case letters, digits and underscores", slot);
 }
 
-static bool read_config(const struct options *o, struct session_config *c, struct name_patterns **patterns,
-						struct err *err)
+/* What the configuration owns. */
+struct words {
+	struct name_patterns *patterns;
+	struct table_name signal_table;
+	char *display;
+};
+
+static void free_words(struct words *w)
+{
+	names_free_patterns(w->patterns);
+	names_finish(&w->signal_table);
+	free(w->display);
+}
+
+/* The signal table is one of the tables. */
+static bool parse_tables(const struct options *o, struct session_config *c, struct words *w, struct err *err)
+{
+	const char *table = options_string(o, "signal-table"), *tables = options_string(o, "tables");
+	struct buf all = {0};
+	if (table != NULL && !names_parse(table, &w->signal_table, err)) return err_wrap(err, "--signal-table");
+	buf_put(&all, tables, strlen(tables));
+	if (table != NULL) {
+		c->signal_table = &w->signal_table;
+		buf_put_u8(&all, ',');
+		names_put(&all, w->signal_table.schema_name, w->signal_table.table_name);
+	}
+	buf_put_u8(&all, 0);
+	bool good = names_parse_patterns((const char *)all.p, &w->patterns, err) || err_wrap(err, "--tables");
+	buf_finish(&all);
+	c->attach.tables = w->patterns;
+	return good;
+}
+
+static bool read_config(const struct options *o, struct session_config *c, struct words *w, struct err *err)
 {
 	c->attach = (struct attach_config){.source = options_string(o, "source"),
 									   .slot = options_string(o, "slot"),
@@ -157,6 +202,7 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	c->attach.silence_ms = (int)options_int(o, "receive-timeout") * 1000;
 	c->chunk_rows_max = (uint32_t)options_int(o, "chunk-rows");
 	c->chunk_time_ms = (int)options_int(o, "chunk-time");
+	c->message_signals = strcmp(options_string(o, "signals"), "message") == 0;
 	c->connections = (int)options_int(o, "snapshot-connections");
 	c->marker_retention_us = options_int(o, "marker-retention") * INT64_C(1000000);
 	c->memory = (size_t)options_int(o, "memory") << 20;
@@ -164,11 +210,9 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 	if (options_argc(o) > 0)
 		return err_set(err, ERR_CONFIG, "run takes no argument, but %s was given", options_arg(o, 0));
 	if (!parse_until(options_string(o, "until"), c, err) || !check_slot_name(c->attach.slot, err) ||
-		!publication_check_names(c->attach.publication, err) ||
-		(!names_parse_patterns(options_string(o, "tables"), patterns, err) && !err_wrap(err, "--tables")))
+		!publication_check_names(c->attach.publication, err) || !parse_tables(o, c, w, err))
 		return false;
 	if (c->snapshot == SNAPSHOT_ONLY && c->until == UNTIL_NEVER) c->until = UNTIL_CAUGHT_UP;
-	c->attach.tables = *patterns;
 	return true;
 }
 
@@ -290,13 +334,12 @@ static void serve(struct loop *l, struct session_config *c, const struct options
 static int run(const struct options *o, struct err *err)
 {
 	struct session_config c = {.store = NULL};
-	struct name_patterns *patterns = NULL;
+	struct words words = {.patterns = NULL};
 	struct loop loop;
-	char *display = NULL;
-	if (!read_config(o, &c, &patterns, err) || !conninfo_display(c.attach.source, &display, err) ||
+	if (!read_config(o, &c, &words, err) || !conninfo_display(c.attach.source, &words.display, err) ||
 		!loop_init(&loop, err))
 		goto out;
-	c.source_display = display;
+	c.source_display = words.display;
 	if (store_open(options_string(o, "store"), STORE_WRITE, &c.store, err)) {
 		log_info("store opened", KV_S("store", options_string(o, "store")), KV_END);
 		serve(&loop, &c, o, err);
@@ -304,8 +347,7 @@ static int run(const struct options *o, struct err *err)
 	store_close(c.store);
 	loop_finish(&loop);
 out:
-	names_free_patterns(patterns);
-	free(display);
+	free_words(&words);
 	return EXIT_OK;
 }
 

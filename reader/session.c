@@ -14,6 +14,7 @@
 #include "reader/query.h"
 #include "reader/readers.h"
 #include "reader/shape.h"
+#include "reader/signal.h"
 #include "reader/stream.h"
 
 enum {
@@ -441,6 +442,60 @@ static void on_described(void *ctx)
 	if (s->look_timer != NULL && s->looked_us == 0) loop_timer_set(s->look_timer, LOOK_SOON_US);
 }
 
+/* ---- signals of the source ---- */
+
+static void refuse_signal(void *ctx, const char *why)
+{
+	(void)ctx;
+	log_warn("signal refused", KV_S("reason", why), KV_END);
+}
+
+static void on_signal(struct session *s, const struct signal *signal)
+{
+	struct signal_meaning m;
+	struct err err;
+	if (!signal_read(signal, &m, &err)) {
+		refuse_signal(s, err.msg);
+		return;
+	}
+	if (m.log != NULL) log_info("signal", KV_S("message", m.log), KV_L("commit", signal->commit_lsn), KV_END);
+	if (m.is_request) (void)requests_make_now(s->config->requests, &m.request, &err);
+	request_finish(&m.request);
+	free(m.log);
+}
+
+static void on_signals(void *ctx, const struct signals *signals)
+{
+	struct session *s = ctx;
+	for (size_t i = 0; i < signals->n; i++)
+		on_signal(s, &signals->v[i]);
+	if (signals->left_out > 0)
+		log_warn("too many signals in one transaction: the rest is left out",
+				 KV_U("left_out", signals->left_out), KV_END);
+}
+
+static bool is_table(const struct source_table *t, const struct table_name *name)
+{
+	return strcmp(t->schema_name, name->schema_name) == 0 && strcmp(t->table_name, name->table_name) == 0;
+}
+
+static void find_signal_table(struct session *s)
+{
+	static const char *const columns[] = {"id", "type", "data"};
+	const struct table_name *name = s->config->signal_table;
+	for (size_t i = 0; name != NULL && i < s->nwatched; i++) {
+		const struct watched *w = &s->watched[i];
+		if (!is_table(w->source, name)) continue;
+		changes_set_signal_table(s->changes, w->table_id);
+		for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+			if (schema_find(w->source->schema, columns[c]) < 0)
+				log_warn("the signal table lacks a column", KV_S("table", w->source->display),
+						 KV_S("column", columns[c]), KV_END);
+		return;
+	}
+	if (name != NULL) log_warn("the signal table is not replicated", KV_S("table", name->table_name), KV_END);
+}
+
 /* ---- the apply thread ---- */
 
 static void log_live(struct session *s, const struct watched *w)
@@ -660,17 +715,24 @@ static bool begin(struct session *s, struct err *err)
 							  .publication = c->attach.publication,
 							  .source = c->source_display,
 							  .source_version = s->a.server_version};
-	struct changes_config changes = {.epoch = epoch, .checkpoint = s->a.start, .xid_near = s->a.xid_near};
+	struct changes_config changes = {.epoch = epoch,
+									 .checkpoint = s->a.start,
+									 .xid_near = s->a.xid_near,
+									 .message_signals = c->message_signals};
 	struct plan plan;
 	/* From here on the apply thread is the writer; what was asked for until now is in the store. */
 	requests_hold(c->requests);
 	if (!stored_reload_runs(c->store, &s->stored, err) || !start_worker(s, err)) return false;
-	s->changes =
-		changes_create(&changes, (struct changes_sink){.ctx = s, .push = push, .described = on_described});
+	s->changes = changes_create(&changes, (struct changes_sink){.ctx = s,
+																.push = push,
+																.described = on_described,
+																.signals = on_signals,
+																.refused = refuse_signal});
 	make_copier(s, epoch);
 	plan_make(&s->stored, &s->a, &lineage, epoch, c->snapshot == SNAPSHOT_ALWAYS, s->changes, &plan);
 	carry_out(s, &plan);
 	plan_finish(&plan);
+	find_signal_table(s);
 	s->target = c->until_lsn;
 	s->target_known = c->until == UNTIL_LSN;
 

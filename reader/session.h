@@ -23,9 +23,11 @@ struct session_config {
 	lsn_t until_lsn;
 	uint32_t chunk_rows_max;
 	int chunk_time_ms;
-	int connections;             /* that chunks are read on, at most */
-	int64_t marker_retention_us; /* delete markers younger than this are kept */
-	size_t memory;               /* bytes for everything that grows */
+	bool message_signals;                  /* logical messages of the source are asked for */
+	const struct table_name *signal_table; /* so are rows inserted into it; NULL = none */
+	int connections;                       /* that chunks are read on, at most */
+	int64_t marker_retention_us;           /* delete markers younger than this are kept */
+	size_t memory;                         /* bytes for everything that grows */
 };
 
 struct session_result {

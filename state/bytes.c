@@ -116,6 +116,24 @@ void arena_reset(struct arena *a)
 	}
 }
 
+/* Behind the head, which goes on being filled. */
+void arena_adopt(struct arena *a, struct arena *from)
+{
+	struct arena_block *last = from->head;
+
+	if (!last) return;
+	while (last->next)
+		last = last->next;
+	last->next = a->head ? a->head->next : NULL;
+	if (a->head)
+		a->head->next = from->head;
+	else
+		a->head = from->head;
+	a->used += from->used;
+	a->reserved += from->reserved;
+	*from = (struct arena){0};
+}
+
 void *arena_alloc(struct arena *a, size_t n)
 {
 	struct arena_block *b;

@@ -32,8 +32,10 @@ struct arena {
 };
 
 void arena_init(struct arena *a);
-void arena_finish(struct arena *a);           /* accepts zeroed memory */
-void arena_reset(struct arena *a);            /* keeps one block of at most 1 MiB */
+void arena_finish(struct arena *a); /* accepts zeroed memory */
+void arena_reset(struct arena *a);  /* keeps one block of at most 1 MiB */
+/* What `from` holds becomes a's, where it is; from is empty then. */
+void arena_adopt(struct arena *a, struct arena *from);
 void *arena_alloc(struct arena *a, size_t n); /* never NULL: running out of memory aborts */
 void *arena_copy(struct arena *a, const void *p, size_t n);
 char *arena_strdup(struct arena *a, const char *s);

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "apply/batch.h"
@@ -174,6 +175,40 @@ static void carries_the_lineage(void **state)
 	batch_destroy(b);
 }
 
+/* Also what the appended one held, huge pieces included; and the first goes on being filled. */
+static void takes_over_another(void **state)
+{
+	struct batch *b = batch_create(), *more = batch_create(), *none = batch_create();
+	size_t bytes = 3 * 1024 * 1024;
+	uint8_t *huge = mem_alloc(bytes);
+
+	(void)state;
+	memset(huge, 'h', bytes);
+	batch_add(b, OP_DELETE)->body = arena_copy(&b->arena, "first", 6);
+	for (int i = 0; i < 100; i++)
+		batch_add(more, OP_UPSERT)->body = arena_copy(&more->arena, "more", 5);
+	batch_add(more, OP_TRUNCATE)->body = arena_copy(&more->arena, huge, bytes);
+	size_t held = batch_bytes(b) + more->arena.reserved;
+	batch_append(b, more);
+	batch_append(b, none);
+	batch_add(b, OP_COMMIT)->body = arena_copy(&b->arena, "last", 5);
+	assert_true(batch_bytes(b) >= held);
+	assert_int_equal(b->n, 103);
+	assert_string_equal((const char *)b->ops[0].body, "first");
+	assert_int_equal(b->ops[100].kind, OP_UPSERT);
+	assert_string_equal((const char *)b->ops[100].body, "more");
+	assert_memory_equal(b->ops[101].body, huge, bytes);
+	assert_string_equal((const char *)b->ops[102].body, "last");
+	batch_destroy(b);
+	none = batch_create();
+	more = batch_create();
+	batch_add(more, OP_COMMIT)->body = arena_copy(&more->arena, "lone", 5);
+	batch_append(none, more);
+	assert_string_equal((const char *)none->ops[0].body, "lone");
+	batch_destroy(none);
+	free(huge);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +219,7 @@ int main(void)
 		cmocka_unit_test(carries_schemas),
 		cmocka_unit_test(carries_runs),
 		cmocka_unit_test(carries_the_lineage),
+		cmocka_unit_test(takes_over_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

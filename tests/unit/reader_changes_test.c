@@ -16,6 +16,8 @@ struct fixture {
 	struct changes *changes;
 	struct copier *copier;
 	size_t commits, upserts;
+	size_t signals, left_out, refusals;
+	bool commit_is_with_it; /* it came in one batch, behind the commit */
 	struct buf message;
 	struct err err;
 };
@@ -24,9 +26,12 @@ static void push(void *ctx, struct batch *b)
 {
 	struct fixture *f = ctx;
 
+	bool committed = false;
 	for (size_t i = 0; i < b->n; i++) {
 		f->commits += b->ops[i].kind == OP_COMMIT;
 		f->upserts += b->ops[i].kind == OP_UPSERT;
+		committed |= b->ops[i].kind == OP_COMMIT;
+		if (b->ops[i].kind == OP_BARRIER) f->commit_is_with_it = committed;
 	}
 	batch_destroy(b);
 }
@@ -41,6 +46,27 @@ static void emit(void *ctx, struct batch *b)
 static void described(void *ctx)
 {
 	(void)ctx;
+}
+
+static void on_signals(void *ctx, const struct signals *s)
+{
+	struct fixture *f = ctx;
+	struct batch *b = batch_create();
+
+	f->signals += s->n;
+	f->left_out += s->left_out;
+	for (size_t i = 0; i < s->n; i++)
+		assert_true(s->v[i].commit_lsn.v == 0x120 && s->v[i].number == i + 1);
+	batch_add(b, OP_BARRIER);
+	changes_emit(f->changes, b);
+}
+
+static void refused(void *ctx, const char *why)
+{
+	struct fixture *f = ctx;
+
+	(void)why;
+	f->refusals++;
 }
 
 /* Table t (id int4 primary key, a text), received up to 0/100. */
@@ -61,9 +87,11 @@ static void setup(struct fixture *f)
 	const struct table_record r = {.id = 1, .oid = OID, .schema_name = "public", .table_name = "t"};
 
 	*f = (struct fixture){0};
-	f->changes =
-		changes_create(&(struct changes_config){.epoch = 1, .checkpoint = LSN(0x100), .xid_near = XID(700)},
-					   (struct changes_sink){.ctx = f, .push = push, .described = described});
+	f->changes = changes_create(
+		&(struct changes_config){
+			.epoch = 1, .checkpoint = LSN(0x100), .xid_near = XID(700), .message_signals = true},
+		(struct changes_sink){
+			.ctx = f, .push = push, .described = described, .signals = on_signals, .refused = refused});
 	f->copier = copier_create(&(struct copier_config){.epoch = 1, .chunk_rows_max = 10, .next_run_id = 1},
 							  (struct copier_sink){.ctx = f, .emit = emit});
 	changes_set_copier(f->changes, f->copier);
@@ -258,6 +286,98 @@ static void null_in_a_key_is_refused(void **state)
 	teardown(&f);
 }
 
+/* ---- signals ---- */
+
+static bool say_message(struct fixture *f, bool transactional, const char *prefix, const char *content)
+{
+	buf_put_u8(&f->message, 'M');
+	buf_put_u8(&f->message, transactional);
+	buf_put_u64(&f->message, 0x110);
+	buf_put(&f->message, prefix, strlen(prefix) + 1);
+	buf_put_u32(&f->message, (uint32_t)strlen(content));
+	buf_put(&f->message, content, strlen(content));
+	return say(f);
+}
+
+static bool say_insert(struct fixture *f, const char *id)
+{
+	buf_put_u8(&f->message, 'I');
+	buf_put_u32(&f->message, OID);
+	put_tuple(&f->message, 'N', id, "v");
+	return say(f);
+}
+
+static void signals_wait_for_their_commit(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x120));
+	assert_true(say_message(&f, true, "tidemark", "{}"));
+	assert_true(say_message(&f, true, "tidemark", "watermark"));
+	assert_true(say_message(&f, true, "other", "{}"));
+	assert_true(say_message(&f, true, "tidemark", "second"));
+	assert_int_equal(f.signals, 0);
+	assert_true(say_commit(&f, 0x120, 0x150));
+	/* Pushed at once, in one batch with the commit and behind it. */
+	assert_int_equal(f.signals, 2);
+	assert_true(f.commit_is_with_it);
+	assert_int_equal(f.refusals, 0);
+	teardown(&f);
+}
+
+static void signals_that_are_none(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	/* Received before. */
+	assert_true(say_begin(&f, 0x90));
+	assert_true(say_message(&f, true, "tidemark", "{}"));
+	assert_true(say_commit(&f, 0x90, 0xA0));
+	/* Not of a transaction. */
+	assert_true(say_message(&f, false, "tidemark", "{}"));
+	assert_int_equal(f.refusals, 1);
+	/* Cut off, and sent again. */
+	assert_true(say_begin(&f, 0x120));
+	assert_true(say_message(&f, true, "tidemark", "{}"));
+	assert_int_equal(f.signals, 0);
+	teardown(&f);
+}
+
+static void rows_of_the_signal_table_are_signals(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	changes_set_signal_table(f.changes, 1);
+	assert_true(say_begin(&f, 0x120) && say_relation(&f));
+	assert_true(say_insert(&f, "1") && say_insert(&f, "2"));
+	assert_true(say_update(&f, 'K', "1", NULL, "3"));
+	assert_true(say_commit(&f, 0x120, 0x150));
+	assert_int_equal(f.signals, 2);
+	assert_true(f.commit_is_with_it);
+	teardown(&f);
+}
+
+static void too_many_signals_are_counted(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x120));
+	for (int i = 0; i < SIGNALS_MAX + 5; i++)
+		assert_true(say_message(&f, true, "tidemark", "{}"));
+	assert_true(say_commit(&f, 0x120, 0x150));
+	assert_int_equal(f.signals, SIGNALS_MAX);
+	assert_int_equal(f.left_out, 5);
+	teardown(&f);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -269,6 +389,10 @@ int main(void)
 		TEST(a_commit_that_ends_before_itself_is_refused),
 		TEST(a_key_that_is_not_sent_again_is_the_old_one),
 		TEST(null_in_a_key_is_refused),
+		TEST(signals_wait_for_their_commit),
+		TEST(signals_that_are_none),
+		TEST(rows_of_the_signal_table_are_signals),
+		TEST(too_many_signals_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ COMMAND(get, run_get);
 COMMAND(scan, run_get);
 COMMAND(tables, run_get);
 COMMAND(status, run_get);
+COMMAND(snapshot, run_get);
 const struct command command_wait = {.name = "wait",
 									 .arguments = "--store DIR LSN",
 									 .summary = "summary of wait",
@@ -147,6 +148,7 @@ static const char overview[] = "tidemark: an exact, live, local copy of PostgreS
 							   "  tables    summary of tables\n"
 							   "  status    summary of status\n"
 							   "  wait      summary of wait\n"
+							   "  snapshot  summary of snapshot\n"
 							   "\n"
 							   "\"tidemark help COMMAND\" shows the options of a command.\n"
 							   "\"tidemark --version\" shows the version.\n";
