@@ -441,7 +441,8 @@ static bool settle_tables(struct attachment *a, const struct attach_config *conf
 {
 	if (!run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ", err) || !read_tables(a, config, stored, err) ||
 		!settle_publication(a, config, stored, err) ||
-		!catalog_read_shapes(a->sql, config->publication, &a->tables, err) || !run_sql(a, "COMMIT", err))
+		!catalog_read_shapes(a->sql, config->publication, &a->tables, err) ||
+		!alteration_check(stored, &a->tables, config->on_schema_change, err) || !run_sql(a, "COMMIT", err))
 		return false;
 	/*
 	 * Changes of a table that were written before it was published, or before
@@ -466,7 +467,7 @@ static bool prepare(struct attachment *a, const struct attach_config *config, co
 bool attach(struct loop *l, const struct attach_config *config, const struct stored *stored,
 			struct attachment *out, struct err *err)
 {
-	*out = (struct attachment){.memory = config->memory};
+	*out = (struct attachment){.memory = config->memory, .on_schema_change = config->on_schema_change};
 	/* What can be told over SQL comes first: it is told better than by a refused replication connection. */
 	if (pgconn_open(l, config->source, false, config->memory->sql_silence_ms, &out->sql, err) &&
 		check_server(out, stored->fresh, err) && end_left_behind(out, config, err) &&

@@ -7,6 +7,7 @@
 #ifndef READER_ATTACH_H
 #define READER_ATTACH_H
 
+#include "reader/alteration.h"
 #include "reader/catalog.h"
 #include "reader/stored.h"
 
@@ -30,12 +31,14 @@ struct attach_config {
 	struct attach_memory *memory;
 	const char *slot, *publication;
 	const struct name_patterns *tables;
+	enum on_schema_change on_schema_change;
 	bool skip_unsupported; /* refused tables are logged and left out */
 };
 
 struct attachment {
 	struct pgconn *sql, *repl; /* repl is ready for START_REPLICATION */
 	struct attach_memory *memory;
+	enum on_schema_change on_schema_change;
 	uint64_t system_id;
 	uint32_t timeline;
 	uint32_t server_version;

@@ -101,6 +101,15 @@ static const struct table *find_by_id(const struct changes *ch, uint32_t table_i
 	return NULL;
 }
 
+void changes_columns_added(struct changes *ch, uint32_t table_id, uint16_t first, bool null)
+{
+	for (struct table *t = ch->by_oid; t != NULL; t = t->hh.next) {
+		if (t->rel.table_id != table_id) continue;
+		t->rel.added = first;
+		t->rel.added_null = null;
+	}
+}
+
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id)
 {
 	const struct table *t = find_by_id(ch, table_id);
@@ -339,7 +348,8 @@ static bool add_upsert(struct changes *ch, const struct table *t, const struct p
 	op->pos = pos;
 	op->body = arena_copy(&ch->batch->arena, ch->row.p, ch->row.n);
 	op->body_len = ch->row.n;
-	if (src != NULL && partial) op->src_key = keep(ch->batch, src->bytes, src->n);
+	if (src != NULL && partial && !relation_is_blind(&t->rel))
+		op->src_key = keep(ch->batch, src->bytes, src->n);
 	copier_stream_change(ch->copier, t->rel.table_id, op->key);
 	return true;
 }
@@ -368,6 +378,7 @@ static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err 
 	struct table *t = find_table(ch, m->u.change.oid);
 	if (ch->tx.skip || t == NULL || t->rel.unmapped) return true;
 	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
+	t->rel.older = ch->tx.commit_lsn.v < t->shape_lsn.v;
 	ch->tx.changed = true;
 	ch->count++;
 	if (m->kind == PGO_INSERT && t->rel.table_id == ch->signal_table_id)

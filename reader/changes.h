@@ -52,6 +52,8 @@ void changes_set_signal_table(struct changes *ch, uint32_t table_id);
  */
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
 					   lsn_t shape_lsn);
+/* Transactions below shape_lsn are not asked by name for columns from `first` on (struct shape_mark). */
+void changes_columns_added(struct changes *ch, uint32_t table_id, uint16_t first, bool null);
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
 const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 

@@ -116,6 +116,12 @@ static const struct option_spec options[] = {
 	 .min = 16,
 	 .max = 1048576,
 	 .help = "Bound of what buffers, queue and dirty pages may take."},
+	{.name = "on-schema-change",
+	 .type = OPTION_CHOICE,
+	 .value = "backfill|continue|stop",
+	 .initial = "backfill",
+	 .help = "After ALTER TABLE: read rows again that may read differently now; leave them as they are until "
+			 "the source writes them; or exit 2."},
 	{.name = "skip-unsupported",
 	 .type = OPTION_FLAG,
 	 .help = "Leave out tables that cannot be replicated instead of refusing to start."},
@@ -147,6 +153,13 @@ static enum snapshot_mode snapshot_mode(const char *word)
 	while (strcmp(words[m], word) != 0)
 		m++;
 	return m;
+}
+
+static enum on_schema_change on_schema_change(const char *word)
+{
+	return strcmp(word, "stop") == 0       ? ON_CHANGE_STOP
+		   : strcmp(word, "continue") == 0 ? ON_CHANGE_CONTINUE
+										   : ON_CHANGE_BACKFILL;
 }
 
 /* Slot names have their own rule on the server; check it before anything is created there. */
@@ -199,6 +212,7 @@ static bool read_config(const struct options *o, struct session_config *c, struc
 									   .publication = options_string(o, "publication"),
 									   .skip_unsupported = options_flag(o, "skip-unsupported")};
 	c->snapshot = snapshot_mode(options_string(o, "snapshot"));
+	c->attach.on_schema_change = on_schema_change(options_string(o, "on-schema-change"));
 	c->attach.silence_ms = (int)options_int(o, "receive-timeout") * 1000;
 	c->chunk_rows_max = (uint32_t)options_int(o, "chunk-rows");
 	c->chunk_time_ms = (int)options_int(o, "chunk-time");

@@ -27,17 +27,6 @@ static size_t find_stored(const struct stored *s, uint32_t oid)
 	return s->ntables;
 }
 
-static bool same_key(const struct schema *a, const struct schema *b)
-{
-	if (a->nkeys != b->nkeys) return false;
-	for (uint16_t k = 0; k < a->nkeys; k++) {
-		const struct column *x = &a->columns[a->key_columns[k]], *y = &b->columns[b->key_columns[k]];
-		if (a->key_kinds[k] != b->key_kinds[k] || x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0)
-			return false;
-	}
-	return true;
-}
-
 static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bool sweep, const char *gate,
 					const char *requester)
 {
@@ -47,18 +36,22 @@ static void add_run(struct planner *p, uint32_t table_id, enum run_kind kind, bo
 							 requester, kind == RUN_INITIAL && !sweep ? LSN(0) : p->a->tables.read_at};
 }
 
+/* mark: NULL, or what stands before its shape. */
 static void put_table(struct planner *p, const struct source_table *t, uint32_t id, enum table_state state,
-					  const struct schema *schema)
+					  const struct schema *schema, const struct shape_mark *mark)
 {
+	char *marked = mark != NULL ? shape_put_mark(t->shape, mark) : NULL;
 	struct table_record r = {.id = id,
 							 .oid = t->oid,
 							 .schema_name = t->schema_name,
 							 .table_name = t->table_name,
-							 .shape = t->shape,
+							 .shape = marked != NULL ? marked : t->shape,
 							 .state = (uint8_t)state,
 							 .schema_version = schema->version};
 	batch_add_table(p->out->batch, &r);
 	changes_add_table(p->changes, &r, schema, p->a->tables.read_at);
+	if (mark != NULL) changes_columns_added(p->changes, id, mark->first, mark->null);
+	free(marked);
 }
 
 static struct schema *with_version(const struct schema *s, uint32_t table_id, uint32_t version)
@@ -73,7 +66,7 @@ static void plan_new(struct planner *p, const struct source_table *t, struct pla
 {
 	uint32_t id = p->next_id++;
 	struct schema *schema = with_version(t->schema, id, 1);
-	put_table(p, t, id, TABLE_COPYING, schema);
+	put_table(p, t, id, TABLE_COPYING, schema, NULL);
 	batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
 	*pt = (struct planned_table){.table_id = id, .source = t};
@@ -97,20 +90,25 @@ static void leave(struct planner *p, const struct table_record *r)
 			stop_run(p, &p->stored->runs[i], "the table is no longer replicated under that key");
 }
 
-static void plan_known(struct planner *p, const struct source_table *t, size_t i, bool added,
-					   struct planned_table *pt)
+static void plan_known(struct planner *p, const struct source_table *t, size_t i, enum alteration what,
+					   bool added, struct planned_table *pt)
 {
 	const struct table_record *r = &p->stored->tables[i];
 	const struct schema *had = p->stored->schemas[i];
 	const struct run_record *open = stored_open_run(p->stored, r->id);
 	struct schema *schema = with_version(t->schema, r->id, r->schema_version);
 	enum shape_change change = shape_compare(r->shape, t->shape);
-	bool reshaped = !schema_same(schema, had), altered = reshaped || change == SHAPE_ALTERED;
+	bool reshaped = !schema_same(schema, had);
+	bool altered = alteration_needs_rows(p->stored, i, t, what, p->a->on_schema_change);
 	bool back = r->state == TABLE_LEFT || added || change == SHAPE_REPUBLISHED || change == SHAPE_PARTS;
 	enum table_state state = altered || back ? TABLE_COPYING : (enum table_state)r->state;
 
+	struct shape_mark mark;
+	bool marked =
+		!altered && !back && alteration_mark(p->stored, i, &p->a->tables, t, what, p->a->start, &mark);
+
 	schema->version += reshaped;
-	put_table(p, t, r->id, state, schema);
+	put_table(p, t, r->id, state, schema, marked ? &mark : NULL);
 	if (reshaped) batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
 	/* What somebody asked for goes on behind the new one. */
@@ -135,12 +133,15 @@ static void plan_table(struct planner *p, const struct source_table *t, bool add
 	struct planned_table *pt = &p->out->tables[p->out->ntables++];
 	if (i == p->stored->ntables) {
 		plan_new(p, t, pt);
-	} else if (!same_key(t->schema, p->stored->schemas[i])) {
+		return;
+	}
+	enum alteration what = alteration_find(p->stored, i, t);
+	if (what == ALTERATION_KEY) {
 		log_warn("key has changed; copying the table anew", KV_S("table", t->display), KV_END);
 		leave(p, &p->stored->tables[i]);
 		plan_new(p, t, pt);
 	} else {
-		plan_known(p, t, i, added, pt);
+		plan_known(p, t, i, what, added, pt);
 	}
 }
 

@@ -20,6 +20,7 @@ void relation_set_schema(struct relation *r, struct schema *schema)
 	free(r->wire_of);
 	r->wire_of = NULL;
 	r->wire_columns = 0;
+	r->added = schema->ncolumns;
 }
 
 static bool same_column(const struct column *c, const struct pgo_column *w)
@@ -49,10 +50,12 @@ void relation_set_wire(struct relation *r, const struct pgo_msg *m)
 	r->wire_of = mem_alloc((size_t)s->ncolumns * sizeof *r->wire_of);
 	r->wire_columns = m->u.relation.n;
 	r->unmapped = false;
+	r->wire_is_prefix = m->u.relation.n <= s->ncolumns;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int w = find_wire(m, s->columns[i].name);
 		bool same = w >= 0 && m->u.relation.columns[w].type_oid == s->columns[i].type_oid;
 		r->wire_of[i] = (int16_t)(same ? w : -1);
+		r->wire_is_prefix &= i >= m->u.relation.n || same_column(&s->columns[i], &m->u.relation.columns[i]);
 	}
 	for (uint16_t k = 0; k < s->nkeys; k++)
 		r->unmapped |= r->wire_of[s->key_columns[k]] < 0;
@@ -111,6 +114,18 @@ static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old)
 	return (struct cell){.kind = CELL_TEXT, .text = c->text};
 }
 
+bool relation_is_blind(const struct relation *r)
+{
+	return r->older && r->added < r->schema->ncolumns && !(r->added_null && r->wire_is_prefix);
+}
+
+/* What an older row has of a column that was added since. */
+static struct cell added_cell(const struct relation *r, const struct pgo_cell *c, const struct pgo_cell *old)
+{
+	if (relation_is_blind(r)) return (struct cell){.kind = CELL_ABSENT, .doubt = true};
+	return c == NULL ? (struct cell){.kind = CELL_NULL} : to_cell(c, old);
+}
+
 bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *old,
 				  struct pos pos, xid_t born, const struct encoded_key *key, struct buf *out, bool *partial,
 				  struct err *err)
@@ -121,7 +136,8 @@ bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const
 	if (!check_width(r, tuple, err) || (old != NULL && !check_width(r, old, err))) return false;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int wire = r->wire_of[i];
-		cells[i] = to_cell(cell_at(tuple, wire), cell_at(old, wire));
+		const struct pgo_cell *c = cell_at(tuple, wire), *o = cell_at(old, wire);
+		cells[i] = r->older && i >= r->added ? added_cell(r, c, o) : to_cell(c, o);
 		*partial |= cells[i].kind == CELL_ABSENT;
 	}
 	struct slice full = key->is_long ? (struct slice){key->full.p, key->full.n} : (struct slice){NULL, 0};

@@ -20,6 +20,12 @@ struct relation {
 	uint16_t wire_columns; /* columns of a tuple on the wire; 0: no Relation message yet */
 	bool unmapped;         /* the wire lacks a key column: its changes cannot be followed */
 	int16_t *wire_of;      /* stored column -> wire column; -1: the wire does not carry it now */
+	bool wire_is_prefix;   /* the wire's columns are the first ones stored, by name and type */
+
+	/* Of rows older than the catalog: columns from `added` on are not to be found by name (shape.h). */
+	bool older;
+	uint16_t added;  /* as many as there are columns: none */
+	bool added_null; /* the wire is a prefix that lacks it: it is NULL */
 };
 
 void relation_finish(struct relation *r);
@@ -29,6 +35,8 @@ void relation_set_schema(struct relation *r, struct schema *schema);
 
 /* The wire's columns and the stored ones are the same, in the same order, by name, type and typmod. */
 bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m);
+/* Nothing can be told of columns that were added, nor be inherited from rows before. */
+bool relation_is_blind(const struct relation *r);
 /* Follows a Relation message: columns are found by name, of the same type. Sets `unmapped` if the key is not
  * among them. */
 void relation_set_wire(struct relation *r, const struct pgo_msg *m);

@@ -11,10 +11,41 @@
 
 enum part { PUBLISHED, FILES, ATTRIBUTES, KEYS, NAME, PARTS };
 
+/* ---- the mark ---- */
+
+char *shape_put_mark(const char *shape, const struct shape_mark *mark)
+{
+	char until[LSN_TEXT_SIZE], *out = NULL;
+	if (asprintf(&out, "@%s %u %d@%s", lsn_format(mark->until, until), mark->first, mark->null, shape) < 0)
+		abort();
+	return out;
+}
+
+/* The shape behind the mark. */
+static const char *skip_mark(const char *shape)
+{
+	const char *end = *shape == '@' ? strchr(shape + 1, '@') : NULL;
+	return end != NULL ? end + 1 : shape;
+}
+
+bool shape_get_mark(const char *shape, struct shape_mark *out)
+{
+	char until[LSN_TEXT_SIZE];
+	size_t n = *shape == '@' ? strcspn(shape + 1, " @") : 0;
+	if (n == 0 || n >= sizeof until || shape[1 + n] != ' ') return false;
+	memcpy(until, shape + 1, n);
+	until[n] = '\0';
+	unsigned first, null;
+	if (sscanf(shape + 2 + n, "%4u %1u@", &first, &null) != 2 || !lsn_parse(until, &out->until)) return false;
+	out->first = (uint16_t)first;
+	out->null = null != 0;
+	return true;
+}
+
 /* The name comes last: it may contain anything. */
 static void split(const char *shape, struct slice parts[PARTS])
 {
-	const char *p = shape;
+	const char *p = skip_mark(shape);
 	for (int i = 0; i < PARTS; i++) {
 		size_t n = i == NAME ? strlen(p) : strcspn(p, "/");
 		parts[i] = (struct slice){(const uint8_t *)p, n};
@@ -68,12 +99,11 @@ static bool has_missing(const struct attribute *a)
 	return a->name.n > 0 && a->name.p[a->name.n - 1] == 'm';
 }
 
-/* The same columns, whatever touched their entries. */
+/* The same columns, whatever touched their entries, and none that came and went. */
 static bool same_attnums(struct slice a, struct slice b)
 {
 	struct attribute x, y;
-	(void)take_count(&a);
-	(void)take_count(&b);
+	if (take_count(&a) != take_count(&b)) return false;
 	for (;;) {
 		bool more = take_attribute(&a, &x);
 		if (more != take_attribute(&b, &y)) return false;
@@ -136,7 +166,7 @@ static bool is_partitioned(struct slice files)
 enum shape_change shape_compare(const char *before, const char *now)
 {
 	struct slice a[PARTS], b[PARTS];
-	if (*before == '\0' || strcmp(before, now) == 0) return SHAPE_SAME;
+	if (*before == '\0' || strcmp(skip_mark(before), skip_mark(now)) == 0) return SHAPE_SAME;
 	split(before, a);
 	split(now, b);
 	bool moved = !slice_eq(a[FILES], b[FILES]), touched = !slice_eq(a[ATTRIBUTES], b[ATTRIBUTES]);

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "state/pos.h"
+
 enum shape_change {
 	SHAPE_SAME,
 	SHAPE_STORAGE,  /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed
@@ -38,6 +40,22 @@ enum shape_change {
 
 /* before "" (nothing known) compares as SHAPE_SAME. */
 enum shape_change shape_compare(const char *before, const char *now);
+
+/*
+ * What stands before the shape in a table's record while the stream is still behind an ALTER TABLE whose rows
+ * are not read again: "@until first null@". In transactions below `until` columns from `first` on are not to
+ * be found by name: those may have moved since. null: when the wire describes exactly the columns in front of
+ * such a one, it was not there yet, and is NULL.
+ */
+struct shape_mark {
+	lsn_t until;
+	uint16_t first;
+	bool null;
+};
+/* malloc'd text */
+char *shape_put_mark(const char *shape, const struct shape_mark *mark);
+/* False: it has none. */
+bool shape_get_mark(const char *shape, struct shape_mark *out);
 
 /* True: a column was renamed, or a name that a column had is another one's now. */
 bool shape_renames(const char *before, const char *now);

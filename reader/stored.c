@@ -17,6 +17,23 @@ static bool load_schemas(struct store_txn *t, struct stored *out, struct err *er
 	return true;
 }
 
+static bool load_older(struct store_txn *t, struct stored *out, struct err *err)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < out->ntables; i++)
+		n += out->tables[i].schema_version;
+	out->older = calloc(n + 1, sizeof *out->older);
+	if (out->older == NULL) return err_set(err, ERR_NOMEM, "out of memory");
+	for (size_t i = 0; i < out->ntables; i++)
+		for (uint32_t v = 1; v < out->tables[i].schema_version; v++) {
+			bool found;
+			struct schema **s = &out->older[out->nolder];
+			if (!store_get_schema(t, out->tables[i].id, v, s, &found, err)) return false;
+			out->nolder += found;
+		}
+	return true;
+}
+
 static bool load(struct store_txn *t, struct stored *out, struct err *err)
 {
 	bool has_checkpoint, has_lineage;
@@ -27,7 +44,7 @@ static bool load(struct store_txn *t, struct stored *out, struct err *err)
 		return err_set(err, ERR_CORRUPT, "store: checkpoint and lineage do not go together");
 	out->fresh = !has_checkpoint;
 	return store_list_tables(t, &out->tables, &out->ntables, err) && load_schemas(t, out, err) &&
-		   store_list_runs(t, &out->runs, &out->nruns, err) &&
+		   load_older(t, out, err) && store_list_runs(t, &out->runs, &out->nruns, err) &&
 		   store_list_unseen(t, &out->unseen, &out->nunseen, err) &&
 		   store_get_backends(t, &out->backends, err);
 }
@@ -48,11 +65,14 @@ void stored_free(struct stored *s)
 		table_record_free(&s->tables[i]);
 		if (s->schemas != NULL) schema_free(s->schemas[i]);
 	}
+	for (size_t i = 0; i < s->nolder; i++)
+		schema_free(s->older[i]);
 	for (size_t i = 0; i < s->nruns; i++)
 		run_record_free(&s->runs[i]);
 	lineage_free(&s->lineage);
 	free(s->tables);
 	free(s->schemas);
+	free(s->older);
 	free(s->runs);
 	free(s->unseen);
 	free(s->backends);

@@ -14,6 +14,8 @@ struct stored {
 	struct table_record *tables;
 	struct schema **schemas; /* parallel to tables */
 	size_t ntables;
+	struct schema **older; /* earlier versions, of all tables: some row may still be of one */
+	size_t nolder;
 	struct run_record *runs; /* all of them, oldest first */
 	size_t nruns;
 	struct unseen_entry *unseen;

@@ -1,46 +1,7 @@
 """ALTER TABLE while streaming, during a copy and while stopped: the live table equals the source."""
 
-import time
-
-from harness import Failure, Server, Tidemark, check, timeout, until
-
-CHANGES = [
-    ("add column", "ALTER TABLE t ADD extra text"),
-    ("add column with default", "ALTER TABLE t ADD flag bool NOT NULL DEFAULT true, ADD at timestamptz DEFAULT '2026-01-01'"),
-    ("drop column", "ALTER TABLE t DROP COLUMN gone"),
-    ("rename column", "ALTER TABLE t RENAME COLUMN v TO text_v"),
-    ("change type", "ALTER TABLE t ALTER n TYPE bigint USING n * 2"),
-    ("change type to text", "ALTER TABLE t ALTER n TYPE text"),
-    ("rewrite with equal types", "ALTER TABLE t ALTER v TYPE text USING v || '!'"),
-    ("drop and add again", "ALTER TABLE t DROP COLUMN gone; ALTER TABLE t ADD gone int DEFAULT 7"),
-    ("rename table", "ALTER TABLE t RENAME TO t2; ALTER TABLE t2 RENAME TO t"),
-]
-
-
-def make_table(server, rows):
-    server.sql("CREATE TABLE t (id int PRIMARY KEY, n int, v text, gone int, last text)")
-    server.sql("INSERT INTO t SELECT g, g, 'v' || g, g, NULL FROM generate_series(1, %s) g", rows)
-
-
-def write(server):
-    """A few rows that name no column but the key."""
-    server.sql("UPDATE t SET id = -id WHERE id IN (3, 5); DELETE FROM t WHERE id = 7;"
-               "INSERT INTO t (id) VALUES (0), (100000); UPDATE t SET last = 'w' WHERE id % 10 = 1")
-
-
-def settle(tm):
-    """Until the table is live again. What the log does not tell (a rewrite, a column dropped and added again) is
-    noticed by a look at the catalog every few seconds."""
-    deadline = time.monotonic() + 20
-    while True:
-        tm.wait()
-        tm.wait_live("t")
-        try:
-            return tm.equal("t")
-        except Failure:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+from harness import Server, Tidemark, check, timeout, until
+from schema_changes import CHANGES, make_table, settle, write
 
 
 @timeout(240)
@@ -63,8 +24,8 @@ def test_while_streaming():
 @timeout(240)
 def test_during_the_copy():
     for name, statement in CHANGES:
-        with Server() as server, Tidemark(server, "public.t", args=["--chunk-rows", 5]) as tm:
-            make_table(server, 2000)
+        with Server() as server, Tidemark(server, "public.t", args=["--chunk-rows", 2]) as tm:
+            make_table(server, 600)
             tm.start()
             tm.hold_copy("t")
             server.sql(statement)
@@ -169,3 +130,29 @@ def test_not_a_change():
             server.sql("UPDATE t SET n = n + 1 WHERE id < 10")
         tm.equal("t")
         check(len(tm.status()["runs"]) == runs, "it copied the table again")
+
+
+@timeout(240)
+def test_between_changes_of_one_transaction():
+    """Each row is read in the columns of its time: running and stopped."""
+    for name, statement in CHANGES:
+        with Server() as server, Tidemark(server, "public.t") as tm:
+            make_table(server, 300)
+            tm.start()
+            tm.wait_live("t")
+            between = ("BEGIN; UPDATE t SET v = 'before' WHERE id BETWEEN 10 AND 20; INSERT INTO t (id, n) VALUES (5000, 1); " + statement +
+                       "; UPDATE t SET last = 'after' WHERE id BETWEEN 15 AND 25; INSERT INTO t (id) VALUES (5001); DELETE FROM t WHERE id = 12; COMMIT")
+            try:
+                server.sql(between)
+                settle(tm)
+                tm.stop()
+                server.sql("DROP TABLE t")
+                make_table(server, 300)
+                tm.start()
+                settle(tm)
+                tm.stop()
+                server.sql(between)
+                tm.start()
+                settle(tm)
+            except AssertionError as e:
+                raise AssertionError(f"{name}: {e}") from e
