@@ -62,6 +62,7 @@ static struct slice take_value(struct feed *f)
 {
 	uint8_t how = feed_u8(f);
 
+	if (how == 0xFF) return feed_bytes(f, feed_u8(f));
 	if (how < 0x80) return slice_of(words[how % (sizeof words / sizeof *words)]);
 	return how < 0xC0 ? (struct slice){0} : feed_bytes(f, how & 0x3F);
 }
@@ -226,7 +227,7 @@ static void check_attachment(const struct attachment *a)
 	for (size_t i = 0; i < a->tables.n; i++) {
 		const struct source_table *t = &a->tables.v[i];
 
-		CHECK_THAT(t->schema || t->refusal, "table %zu is neither known nor refused", i);
+		CHECK_THAT(t->schema || t->refusal || t->covered, "table %zu is neither known nor refused", i);
 		CHECK_THAT(t->schema_name && t->table_name && t->display && t->from_sql, "table %zu has no name", i);
 	}
 	CHECK_THAT(a->start.v != 0 && a->xid_near.v != 0, "no position");

@@ -1,19 +1,22 @@
 #!/usr/bin/python3
 """Inputs for the fuzz targets to begin with.
 
-    seeds.py DIR                        writes DIR/TARGET/... from the golden messages and tests/fuzz/corpus
+    seeds.py DIR                        writes DIR/TARGET/... from what tests/golden has of real servers, and tests/fuzz/corpus
     seeds.py --keep TARGET FILE...      adds inputs to tests/fuzz/corpus/TARGET.hex (TIDEMARK_FUZZ_WHY: a comment)
 
 tests/fuzz/corpus/TARGET.hex has one input a line, in hex. Those behind a
 comment once broke what the comment says.
 """
 import hashlib
+import json
 import os
+import re
 import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden", "pgoutput.txt")
+ANSWERS = os.path.join(HERE, "..", "golden", "answers.txt")
 CORPUS = os.path.join(HERE, "corpus")
 
 
@@ -109,30 +112,40 @@ def copier():
     yield step(9, 9, 0) + step(6, 0, 2) + (step(10, 0x80) + step(7, 0x30, 1, 49, 0, 107) + whole(1) + on) * 3
 
 
-# ---- attach: the answers of fuzz_attach.c, by its list of words ----
+# ---- attach: the answers of real servers, as fuzz_attach.c takes them ----
 
-WORDS = ("t f 1 2 16384 16385 23 25 0/1000 0/2000 logical UTF8 p r d n i u 1+2 1+1 700 690:700: public a id name text integer "
-         "shape active history").split()
+def answers():
+    """Each recording: its situation, the server's version, and the answers."""
+    with open(ANSWERS) as f:
+        for line in f:
+            name, text = line.split(" ", 1)
+            situation, major = name.split(".")
+            yield situation, int(major), json.loads(text)
 
 
-def answer(columns, *values):
-    return step(columns, len(values) // columns if columns else 0, *(WORDS.index(v) for v in values))
+def answer(columns, rows):
+    if columns == 0 and rows:  # libpq makes no such rows for others
+        columns, rows = 1, [["t"] for _ in rows]
+    values = [v for r in rows for v in r]
+    taken = (b"\x80" if v is None else struct.pack("BB", 0xFF, len(v.encode())) + v.encode() for v in values)
+    return bytes([columns, len(rows)]) + b"".join(taken) + b"\xfe"
+
+
+def of_our_store(columns, rows):
+    """The store of fuzz_attach.c is of system 1, with its checkpoint at 0/1000."""
+    def put(v):
+        if columns == 8 and re.fullmatch("[0-9A-F]+/[0-9A-F]+", v or ""):
+            return "0/1000"
+        return "1" if re.fullmatch("[0-9]{19}", v or "") else v
+    return columns, [[put(v) for v in r] for r in rows]
 
 
 def attachments():
-    settings = answer(5, "logical", "UTF8", "f", "t", "name") + answer(1, "name") + answer(3, "1", "1", "0/2000")
-    no_slot, no_publication, done = answer(8), answer(0), answer(0)
-    slot = answer(8, "f", "t", "t", "1", "0/1000", "UTF8", "UTF8", "f")[:-4] + bytes([0x80, 0x80, 1]) + b"\xfe"
-    columns = answer(7, "1", "id", "23", "1", "integer", "23", "t", "2", "a", "25", "1", "text", "25", "f")
-    table = answer(8, "16384", "public", "a", "r", "d", "p", "1", "f", "16385", "public", "id", "p", "d", "p", "1", "f")
-    tables = done + table + columns + answer(2, "1", "t") + answer(1, "0/1000")
-    shapes = answer(4, "16384", "public", "a", "shape") + done + answer(1, "690:700:")
-    create = answer(4, "name", "0/1000", "name", "name") + done * 2 + answer(1, "690:700:") + done
-    create += answer(1, "700") + answer(1, "t") + done
-    yield bytes([4]) + settings + no_slot + no_publication + tables + answer(4) + done + shapes + create + answer(1, "700")
-    there = answer(1, "1") + tables + answer(4, "t", "t", "t", "t") + answer(3) + done + shapes
-    yield bytes([5]) + settings + slot + there + answer(1, "690:700:") + answer(1, "700")
-    yield bytes([13]) + settings + slot + there + answer(1, "700")
+    for situation, major, found in answers():
+        goes_on = situation in ("again", "altered")
+        how = (1 if major >= 18 else 2 if major >= 16 else 0) | (8 | 16 if goes_on else 4)
+        steps = [(columns, rows) for columns, *rows in found]
+        yield bytes([how]) + b"".join(answer(*(of_our_store(*a) if goes_on else a)) for a in steps)
 
 
 # ---- query: what arrives, in the letters of fuzz_query.c ----
@@ -167,6 +180,9 @@ def lines(*texts):
 
 
 def snapshots():
+    real = {v for _, _, found in answers() for _, *rows in found for r in rows for v in r if re.fullmatch("[0-9]+:[0-9]+:[0-9,]*", v or "")}
+    for a, b in zip(sorted(real), sorted(real)[1:]):
+        yield bytes([2]) + struct.pack(">I", 12) + a.encode() + b"\0" + b.encode()
     for a, b in ((":1:", "10:20:12,15"), ("700:700:", "700:702:701"), ("10:20:10,11,12", "9:21:9,20")):
         yield bytes([2]) + struct.pack(">I", 12) + a.encode() + b"\0" + b.encode()
 
@@ -216,6 +232,12 @@ def outputs():
     yield bytes([1]) + bytes(8) + b"msg\0value with = and \"\\\n\0" + "tëxt\0".encode() + bytes(24)
 
 
+def shapes():
+    real = [r[3] for _, _, found in answers() for _, *rows in found for r in rows if len(r) == 4 and r[3] and r[3].count("/") > 2]
+    for a, b in zip(real, real[1:]):
+        yield a.encode() + b"\0" + b.encode()
+
+
 GENERATED = {
     "pgoutput": pgoutput,
     "changes": changes,
@@ -234,7 +256,7 @@ GENERATED = {
     "request": requests,
     "output": outputs,
     "sql": lambda: lines('\3plain\0it\'s "quoted"\0back\\slash\0'),
-    "shape": lambda: lines("16390/16384/1:728,2:728/d163881/public.t\00016390/16399/1:730,2:728/d163881/public.t"),
+    "shape": shapes,
     "stored": lambda: [bytes([0, 0, n, 4, 20, 1, 1, 0xFF]) for n in range(0, 120, 5)],
 }
 
