@@ -13,9 +13,10 @@
  * committed first: it neither waits for the rest nor is lost with it.
  *
  * How large a transaction is shows only as it comes. So what was applied since the
- * last commit is held. When it takes too much memory and its end is still not there, LMDB's transaction
- * is given up, what was complete in it is applied again and committed, and the large one is
- * applied again from its start, to the stage (applier.h), where it can be committed in parts.
+ * last commit is held (but for chunks, which are many, and are committed before one begins). When it takes
+ * too much memory and its end is still not there, LMDB's transaction is given up, what was complete in it is
+ * applied again and committed, and the large one is applied again from its start, to the stage (applier.h),
+ * where it can be committed in parts.
  */
 
 /* A part of a batch that was applied. */
@@ -46,6 +47,7 @@ struct worker {
 	size_t npieces, pieces_cap;
 	struct batch *current; /* being applied */
 	size_t held_bytes;     /* of the batches of pieces but for that one */
+	bool has_unheld;       /* something was applied since the last commit that is not among the pieces */
 };
 
 /* ---- clocks ---- */
@@ -166,6 +168,22 @@ static void pieces_drop(struct worker *w)
 	w->npieces = 0;
 }
 
+static bool has_chunk(struct piece p)
+{
+	for (size_t i = p.from; i < p.to; i++)
+		if (p.b->ops[i].kind == OP_CHUNK) return true;
+	return false;
+}
+
+static void hold(struct worker *w, struct piece p)
+{
+	if (has_chunk(p)) w->has_unheld = true;
+	if (w->has_unheld)
+		pieces_drop(w);
+	else
+		pieces_add(w, p);
+}
+
 /* How many of the pieces are before the transaction whose end has not come. */
 static size_t pieces_complete(const struct worker *w)
 {
@@ -216,6 +234,7 @@ static bool commit(struct worker *w, struct err *err)
 static bool commit_all(struct worker *w, struct err *err)
 {
 	pieces_drop(w);
+	w->has_unheld = false;
 	return commit(w, err);
 }
 
@@ -309,9 +328,10 @@ static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to
 	if (applier_is_staging(w->applier)) {
 		if (!stage_part(w, piece, err)) return false;
 	} else {
+		if (w->has_unheld && to != batch_whole_ops(b) && !commit_all(w, err)) return false;
 		if (!applier_is_open(w->applier)) w->opened_us = monotonic_us();
 		if (!applier_apply_part(w->applier, b, from, to, err)) return false;
-		pieces_add(w, piece);
+		hold(w, piece);
 	}
 	if (!applier_at_boundary(w->applier))
 		return applier_is_staging(w->applier) || !is_large(w) || stage(w, err);

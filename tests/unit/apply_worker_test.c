@@ -350,6 +350,33 @@ static void what_precedes_a_large_transaction_is_kept(void **state)
 	assert_counters(&r->f, 1, 1000, 0, 0, 0);
 }
 
+static void so_are_chunks_before_it(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b;
+
+	r->config.dirty_bytes = 16 * 4096;
+	start(r);
+	for (uint64_t i = 1; i <= 10; i++) {
+		worker_push(r->w, one_row(i * 100, 1500));
+		b = batch_create();
+		add_chunk(b, 1, 0, i * 100 + 1, "1:1:");
+		add_chunk_row(b, 1, 2000 + (int)i, text_cell("chunk"), text_cell(NULL));
+		worker_push(r->w, b);
+		b = batch_create();
+		add_chunk(b, 1, 0, i * 100 + 1, "1:1:");
+		add_chunk_row(b, 1, 3000 + (int)i, text_cell("chunk"), text_cell(NULL));
+		add_upsert(b, 1, at(i * 100 + 50, 1), 40, text_cell("first"), text_cell(NULL), 0, -1);
+		worker_push(r->w, b);
+		push_large(r, i * 100 + 50, true);
+	}
+	wait_committed(r, 1051);
+	assert_entry(&r->f, 1, 1500, "1000.1 a NULL");
+	assert_entry(&r->f, 1, 2010, "1001.0 chunk NULL");
+	assert_entry(&r->f, 1, 3001, "101.0 chunk NULL");
+	assert_counters(&r->f, 1, 1021, 0, 0, 0);
+}
+
 static void a_large_transaction_that_is_cut_comes_again(void **state)
 {
 	struct rig *r = *state;
@@ -730,6 +757,7 @@ int main(void)
 		TEST(a_transaction_in_pieces_is_committed_at_its_end),
 		TEST(a_large_transaction_is_seen_at_its_end),
 		TEST(what_precedes_a_large_transaction_is_kept),
+		TEST(so_are_chunks_before_it),
 		TEST(a_large_transaction_that_is_cut_comes_again),
 		TEST(others_go_on_while_it_is_moved),
 		TEST(a_half_transaction_holds_nothing_back),
