@@ -94,7 +94,7 @@ setup:
 
 # ---- suites, for who has the packages ----
 
-check: all $(UNIT) $(B)/sim
+check: all $(UNIT) $(B)/sim $(B)/damage
 	$(Q)SIM=$(B)/sim TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/run-sim tests/integration/run.py
 
 # The read commands on stores that a small helper makes: no server.
@@ -104,7 +104,11 @@ $(B)/cli/make_store: $(B)/obj/tests/cli/make_store.o $(LIBS.apply)
 cli: all $(B)/cli/make_store
 	$(Q)/usr/bin/python3 tests/cli/cli_test.py $(B)
 
-integration: all
+# For tests that repair a store: it meddles with one.
+$(B)/damage: $(B)/obj/tests/integration/damage.o $(LIBS.state)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.state)
+integration: all $(B)/damage
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/integration/run.py $(ONLY)
 
 # Faults on real servers and real disks: kills, power losses, full disks, dead connections.
@@ -125,7 +129,7 @@ faults:
 SHORT := tests/run-short
 asan tsan ubsan: setup
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=$@ sanitized
-sanitized: all $(UNIT) $(B)/sim
+sanitized: all $(UNIT) $(B)/sim $(B)/damage
 	$(Q)SIM=$(B)/sim TIDEMARK=$(abspath $(B)/tidemark) tests/run-all $(UNIT) -- tests/run-sim $(SHORT)
 
 valgrind: $(UNIT)
@@ -181,7 +185,7 @@ fuzz-replay: $(FUZZ)
 #   make matrix     integration tests on every PostgreSQL; MAJORS="14 18" chooses
 .PHONY: matrix
 matrix: setup
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory all $(B)/damage
 	$(Q)TIDEMARK=$(abspath $(B)/tidemark) tests/matrix
 
 # ---- measurements: ratios to what limits it and to native replication, tests/bench ----
@@ -201,7 +205,7 @@ bench: setup
 
 # ---- the tree ----
 
-C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/sim tests/cli tests/faults tests/fuzz tests/bench))
+C_FILES := $(wildcard $(addsuffix /*.[ch],$(FOLDERS) tests/unit tests/integration tests/sim tests/cli tests/faults tests/fuzz tests/bench))
 fmt:
 	clang-format-14 -i $(C_FILES)
 fmt-check:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/collations.h"
 #include "reader/operands.h"
 #include "reader/shape.h"
 
@@ -304,7 +305,8 @@ bool catalog_read_columns(struct pgconn *c, struct source_table *t, const struct
 						"or generated), so its rows could not be told apart: publish them",
 						t->display);
 	PQclear(cols);
-	return t->schema == NULL || operands_read(c, t->oid, t->schema, &t->operands, err);
+	return t->schema == NULL || (operands_read(c, t->oid, t->schema, &t->operands, err) &&
+								 collations_read(c, t->oid, t->schema, &t->collations, err));
 }
 
 static uint32_t *parse_oids(const char *text)
@@ -391,6 +393,7 @@ void source_tables_free(struct source_tables *t)
 		free(x->from_sql);
 		free(x->filter_sql);
 		free(x->operands);
+		free(x->collations);
 		free(x->shape);
 		free(x->refusal);
 		free(x->ancestors);

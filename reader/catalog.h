@@ -24,6 +24,7 @@ struct source_table {
 	struct schema *schema;    /* table_id and version 0; NULL when refused, covered, or not read yet */
 	char *filter_sql;         /* publication row filter, or NULL */
 	struct operand *operands; /* of the key columns, or NULL */
+	char **collations;        /* collations.h; NULL: all are their types' own */
 	char *shape;              /* shape.h; NULL until catalog_read_shapes() */
 	char *refusal;            /* why it cannot be replicated and the SQL that changes that; NULL = it can */
 	int64_t rows_estimate;    /* planner's idea; -1 = never analysed */

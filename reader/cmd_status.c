@@ -113,6 +113,32 @@ static void put_file(const struct overview *v, struct buf *out)
 	put(out, "\n");
 }
 
+static const char *held_by_word(int held_by)
+{
+	switch (held_by) {
+	case TIDEMARK_HELD_UNSEEN: return "unseen";
+	case TIDEMARK_HELD_RETENTION: return "retention";
+	default: return "stream";
+	}
+}
+
+/* Why those that are there have not gone. */
+static void put_markers(const struct overview *v, struct buf *out)
+{
+	const tidemark_marker_info *m = &v->markers;
+	char lsn[LSN_TEXT_SIZE], age[HUMAN_SIZE];
+
+	put(out, "markers      %" PRIu64 " of deleted rows, %" PRIu64 " purged so far", m->markers, m->purged);
+	if (m->markers > 0 && m->retention_us < 0)
+		put(out, "; none go before a daemon has streamed");
+	else if (m->markers > 0 && m->held_by == TIDEMARK_HELD_UNSEEN)
+		put(out, "; kept from %s on, whose commit is not known to be visible at the source yet",
+			lsn_text(m->unseen_lsn, lsn));
+	else if (m->markers > 0 && m->held_by == TIDEMARK_HELD_RETENTION)
+		put(out, "; kept for %s", human_duration(m->retention_us, age));
+	put(out, "\n");
+}
+
 static void put_warnings(const struct overview *v, struct buf *out)
 {
 	struct buf warning = {0};
@@ -133,6 +159,7 @@ static void put_text(const struct overview *v, struct buf *out)
 	put_tables(v, out);
 	for (size_t i = 0; i < v->nruns; i++)
 		runview_put(&v->runs[i], overview_table(v, v->runs[i].table_id), v->now_us, out);
+	put_markers(v, out);
 	put_file(v, out);
 	put_warnings(v, out);
 }
@@ -244,6 +271,23 @@ static void json_file(const struct overview *v, struct json *j)
 	json_close(j, '}');
 }
 
+static void json_markers(const struct overview *v, struct json *j)
+{
+	const tidemark_marker_info *m = &v->markers;
+
+	json_open(j, "markers", '{');
+	json_add_uint(j, "count", m->markers);
+	json_add_uint(j, "purged", m->purged);
+	if (m->retention_us < 0)
+		json_add_null(j, "retention_s");
+	else
+		json_add_uint(j, "retention_s", (uint64_t)m->retention_us / 1000000);
+	json_add_string(j, "held_by", held_by_word(m->held_by));
+	json_lsn(j, "limit_lsn", m->limit_lsn);
+	json_lsn(j, "unseen_lsn", m->unseen_lsn);
+	json_close(j, '}');
+}
+
 static void json_warnings(const struct overview *v, struct json *j)
 {
 	struct buf warning = {0};
@@ -270,6 +314,7 @@ static void put_json(const struct overview *v, struct buf *out)
 	json_position(v, &j);
 	json_tables(v, &j);
 	json_runs(v, &j);
+	json_markers(v, &j);
 	json_file(v, &j);
 	json_warnings(v, &j);
 	json_close(&j, '}');

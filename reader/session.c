@@ -341,11 +341,13 @@ static void reset_copier_table(struct session *s, uint32_t table_id, bool copied
 {
 	for (size_t i = 0; i < s->nwatched; i++) {
 		if (s->watched[i].table_id != table_id) continue;
-		copier_set_table(s->copier, &(struct copier_table){.schema = changes_schema(s->changes, table_id),
-														   .from_sql = s->watched[i].source->from_sql,
-														   .filter_sql = s->watched[i].source->filter_sql,
-														   .operands = s->watched[i].source->operands,
-														   .copied = copied});
+		copier_set_table(s->copier, &(struct copier_table){
+										.schema = changes_schema(s->changes, table_id),
+										.from_sql = s->watched[i].source->from_sql,
+										.filter_sql = s->watched[i].source->filter_sql,
+										.operands = s->watched[i].source->operands,
+										.collations = (const char *const *)s->watched[i].source->collations,
+										.copied = copied});
 		s->watched[i].live = false;
 		s->all_live = false;
 	}
