@@ -1,10 +1,13 @@
 #include "snapshot/chunk_sql.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Types whose plain name means one of length 1: casting a key to it would cut the key. */
 #define BPCHAR_OID 1042
 #define BIT_OID    1560
+
+#define REGCLASS_OID 2205
 
 static void put(struct buf *out, const char *s)
 {
@@ -69,6 +72,17 @@ void chunk_sql_cast(struct buf *out, const struct chunk_source *from, size_t col
 		put(out, "\"bit\"");
 	else
 		put(out, c->type_name);
+}
+
+/* regclass reads "-" and numbers, and the cast of a text to regclass does not; every other type's is as good.
+ */
+void chunk_sql_cast_list(struct buf *out, const struct chunk_source *from, size_t column)
+{
+	const char *own = own_cast(from, column);
+	bool regclass =
+		from->schema->columns[column].type_oid == REGCLASS_OID || (own && strcmp(own, "regclass") == 0);
+
+	put(out, regclass ? "::regclass[]" : "::text[]");
 }
 
 static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
@@ -238,7 +252,7 @@ static void put_key_list(struct buf *out, const struct chunk_source *from, bool 
 	}
 	for (size_t i = 0; i < nkeys; i++) {
 		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
-		put(out, "::text[]");
+		chunk_sql_cast_list(out, from, from->schema->key_columns[i]);
 	}
 	for (size_t i = 0; i < nkeys; i++)
 		put_number(out, i ? ", c" : ") AS u(c", i + 1);

@@ -44,6 +44,9 @@ const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, boo
 bool chunk_sql_has_operators(const struct chunk_source *from);
 /* "::type" of a column of the table, as a text of it is cast to. */
 void chunk_sql_cast(struct buf *out, const struct chunk_source *from, size_t column);
+/* "::text[]": what a parameter with many of a column's texts is cast to, before each of them is to its type.
+ */
+void chunk_sql_cast_list(struct buf *out, const struct chunk_source *from, size_t column);
 /* "name", with quotes inside doubled. */
 void chunk_sql_identifier(struct buf *out, const char *name);
 /* The text of a text[] with these elements, NUL-terminated: {"a","b\"c",NULL}; p == NULL is NULL. */

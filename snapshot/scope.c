@@ -348,7 +348,7 @@ static void put_stored(struct buf *out, const struct scope *s, const struct chun
 	}
 	for (size_t i = 0; i < count; i++) {
 		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
-		put(out, "::text[]");
+		chunk_sql_cast_list(out, from, sent_column(s, from->schema, i));
 	}
 	for (size_t i = 0; i < count; i++)
 		put_number(out, i ? ", c" : ") WITH ORDINALITY AS u(c", i + 1);

@@ -54,7 +54,7 @@ KEYS = [
     ("domain_bit", "k flags", "k", ["'10101'", "'00001'", "'11111'", "'00000'"], False),
     ("domain_text", "k c_text COLLATE ci", "k", ["'a'", "'B'", "'c'", "'D'", "'e'", "'_'"], False),
     ("nondeterministic", "k text COLLATE ci", "k", ["'a'", "'B'", "'c'", "'D'", "'e'", "'F'", "'_'"], False),
-    ("qchar", 'k "char"', "k", ["'a'", "'B'", "''", r"'\303'", r"'\'", "'~'"], False),
+    ("qchar", 'k "char"', "k", ["'a'", "'B'", "''", r"'\303'", "'~'"], False),
     ("name", "k name", "k", ["'a'", "'B'", "'é'", "' '", "'\"'"], True),
     ("bit", "k bit(5)", "k", ["B'10101'", "B'00001'", "B'11111'"], True),
     ("varbit", "k varbit", "k", ["B''", "B'1'", "B'10'", "B'01'", "B'0011'"], True),
@@ -245,6 +245,49 @@ def test_identity_indexes():
         server.sql("UPDATE a SET y = upper(y), x = x + 1 WHERE id % 3 = 0; UPDATE b SET k = -k WHERE k > 2; DELETE FROM c WHERE v % 4 = 1;"
                    "UPDATE c SET k = k + interval '1 us'; UPDATE b SET v = NULL; DELETE FROM a WHERE id % 5 = 0")
         tm.equal("a", "b", "c", twin=other)
+
+
+def test_sweep_by_every_key():
+    """Rows that went while a table was not published are asked for by their keys, and not found."""
+    with Server() as server, Tidemark(server, "public.k_*", args=["--chunk-rows", 2]) as tm:
+        make_tables(server)
+        names = [f"k_{k[0]}" for k in KEYS]
+        for name, columns, _, rows, _ in KEYS:
+            insert(server, name, columns, rows_of(name, rows))
+        tm.start()
+        tm.wait_live(*names)
+        tm.stop()
+        said = len(tm.log())
+        server.sql(f"ALTER PUBLICATION tidemark DROP TABLE {', '.join(names)}")
+        server.sql("".join(f"DELETE FROM {n} WHERE ctid IN (SELECT ctid FROM {n} ORDER BY ctid OFFSET 1);" for n in names))
+        tm.start()
+        tm.wait_log("all tables are live", start=said)
+        tm.equal(*names)
+        check("level=warn" not in tm.log()[said:] and "level=error" not in tm.log()[said:], tm.log()[said:])
+
+
+def test_equal_keys_are_swept():
+    """1.0 that became 1.00 behind our back: one row at the source, and the other has to go."""
+    with Server() as server, Tidemark(server, "public.*", args=["--chunk-rows", 2]) as tm:
+        server.sql("CREATE EXTENSION citext; CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+                   "CREATE TABLE n (k numeric PRIMARY KEY, v text); CREATE TABLE c (k citext PRIMARY KEY, v text);"
+                   "CREATE TABLE d (a int, k text COLLATE ci, v text, PRIMARY KEY (a, k)); CREATE TABLE f (k float8 PRIMARY KEY, v text);"
+                   "INSERT INTO n SELECT g::numeric(10,1), 'v' FROM generate_series(1, 9) g;"
+                   "INSERT INTO c SELECT chr(96 + g), 'v' FROM generate_series(1, 9) g;"
+                   "INSERT INTO d SELECT g % 2, chr(96 + g), 'v' FROM generate_series(1, 9) g; INSERT INTO f VALUES (0, 'v'), (1, 'v')")
+        tm.start()
+        tm.wait_live("n", "c", "d", "f")
+        tm.equal("n", "c", "d", "f")
+        tm.stop()
+        server.sql("ALTER PUBLICATION tidemark DROP TABLE n, c, d, f")
+        server.sql("UPDATE n SET k = k::numeric(10,3) WHERE k::int % 2 = 0; DELETE FROM n WHERE k = 3; INSERT INTO n VALUES (77, 'x');"
+                   "UPDATE c SET k = upper(k::text) WHERE ascii(k::text) % 2 = 0; DELETE FROM c WHERE k = 'C';"
+                   "UPDATE d SET k = upper(k) WHERE ascii(k) % 2 = 0; DELETE FROM d WHERE k = 'C'; UPDATE f SET k = '-0' WHERE k = 0")
+        said = len(tm.log())
+        tm.start()
+        tm.wait_log("all tables are live", start=said)
+        tm.equal("n", "c", "d", "f")
+        check(not [l for l in tm.log().splitlines() if "level=error" in l or "level=warn" in l], tm.log())
 
 
 def test_same_number_written_differently():

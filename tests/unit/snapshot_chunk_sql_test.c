@@ -139,6 +139,20 @@ static void operands_say_what_to_cast_to(void **state)
 						" WHERE \"id\" > $1::text ORDER BY \"id\" LIMIT $2::bigint");
 }
 
+/* "-" is what a regclass of 0 prints, and not what a cast from text reads. */
+static void lists_of_regclass_are_of_regclass(void **state)
+{
+	static struct column relation[] = {{.name = "r", .type_oid = 2205, .type_name = "regclass"}};
+	static uint16_t key[] = {0};
+	const struct schema s = {
+		.version = 1, .ncolumns = 1, .nkeys = 1, .columns = relation, .key_columns = key};
+	const struct chunk_source from = {.schema = &s, .from_sql = FROM};
+
+	assert_string_equal(chunk_sql_keys(*state, &from, true),
+						"SELECT \"r\" FROM " FROM
+						" WHERE \"r\" IN (SELECT u.c1::regclass FROM unnest($1::regclass[]) AS u(c1))");
+}
+
 static void copies_of_operands_are_the_same(void **state)
 {
 	struct operand *copy = operands_copy(one_own, 2), other[2];
@@ -170,10 +184,15 @@ static void array_elements_are_quoted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_chunk_locks_its_table),      cmocka_unit_test(a_page_goes_on_behind_a_key),
-		cmocka_unit_test(the_filter_is_one_condition),  cmocka_unit_test(keys_are_a_list_of_rows),
-		cmocka_unit_test(no_cast_cuts_a_key),           cmocka_unit_test(operators_elsewhere_are_named),
-		cmocka_unit_test(operands_say_what_to_cast_to), cmocka_unit_test(copies_of_operands_are_the_same),
+		cmocka_unit_test(a_chunk_locks_its_table),
+		cmocka_unit_test(a_page_goes_on_behind_a_key),
+		cmocka_unit_test(the_filter_is_one_condition),
+		cmocka_unit_test(keys_are_a_list_of_rows),
+		cmocka_unit_test(no_cast_cuts_a_key),
+		cmocka_unit_test(operators_elsewhere_are_named),
+		cmocka_unit_test(operands_say_what_to_cast_to),
+		cmocka_unit_test(copies_of_operands_are_the_same),
+		cmocka_unit_test(lists_of_regclass_are_of_regclass),
 		cmocka_unit_test(array_elements_are_quoted),
 	};
 
