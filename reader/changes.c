@@ -7,6 +7,8 @@
 
 /* Beyond this a batch is pushed even mid-transaction, so that the apply thread starts early. */
 #define BATCH_BYTES (256 * 1024)
+/* What is less, and of one open transaction, waits for more of it: it cannot be committed yet. */
+#define BATCH_BYTES_MIN (64 * 1024)
 
 struct table {
 	struct relation rel;
@@ -28,6 +30,7 @@ struct changes {
 	struct table *by_oid;
 	struct transaction tx;
 	struct batch *batch;
+	bool batch_is_open; /* it begins inside of the open transaction, or with it */
 	lsn_t received, stored;
 	int64_t commit_time_us;
 	uint64_t count;
@@ -140,6 +143,13 @@ void changes_flush(struct changes *ch)
 	if (b != NULL) ch->sink.push(ch->sink.ctx, b);
 }
 
+void changes_dry(struct changes *ch)
+{
+	if (ch->batch == NULL || (ch->tx.open && ch->batch_is_open && batch_bytes(ch->batch) < BATCH_BYTES_MIN))
+		return;
+	changes_flush(ch);
+}
+
 /*
  * A chunk can hold what a transaction changed that is not streamed to us (the
  * table was not published yet), so its rows are as of what was received, and the
@@ -159,7 +169,10 @@ void changes_emit(struct changes *ch, struct batch *b)
 static struct batch *batch(struct changes *ch)
 {
 	if (ch->batch != NULL && !ch->gathers && batch_bytes(ch->batch) > BATCH_BYTES) changes_flush(ch);
-	if (ch->batch == NULL) ch->batch = batch_create();
+	if (ch->batch == NULL) {
+		ch->batch = batch_create();
+		ch->batch_is_open = ch->tx.open;
+	}
 	return ch->batch;
 }
 
@@ -231,6 +244,7 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 		ch->signals.v[i].commit_lsn = ch->tx.commit_lsn;
 	if (!skip) {
 		struct op *op = batch_add(batch(ch), OP_COMMIT);
+		ch->batch_is_open = false;
 		op->flags = ch->tx.changed ? OP_F_CHANGES : 0;
 		op->pos = (struct pos){ch->config.epoch, ch->tx.commit_lsn, 0};
 		op->u.commit.lsn = m->u.commit.end_lsn;

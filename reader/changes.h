@@ -67,6 +67,8 @@ bool changes_store_position(struct changes *ch);
 
 /* Pushes what was collected. The copier's batches go through changes_emit, behind it. */
 void changes_flush(struct changes *ch);
+/* No more has arrived: pushes it too, but for the little that is of an open transaction alone. */
+void changes_dry(struct changes *ch);
 void changes_emit(struct changes *ch, struct batch *b);
 
 bool changes_in_transaction(const struct changes *ch);

@@ -323,7 +323,7 @@ static void on_dry(void *ctx)
 {
 	struct session *s = ctx;
 	if (s->done) return;
-	changes_flush(s->changes);
+	changes_dry(s->changes);
 	store_idle_position(s);
 	check_until(s);
 	ask(s);

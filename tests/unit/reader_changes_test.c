@@ -190,6 +190,56 @@ static void assert_refused(const struct fixture *f, bool ok, const char *part)
 	if (!strstr(f->err.msg, part)) fail_msg("\"%s\" is not in \"%s\"", part, f->err.msg);
 }
 
+static void say_rows(struct fixture *f, int n)
+{
+	for (int i = 0; i < n; i++)
+		assert_true(say_update(f, 'K', "1", NULL, "2"));
+}
+
+/* ---- batches ---- */
+
+/* A push for each row as it trickles in would cost more than the row, and none can be committed yet. */
+static void a_little_of_an_open_transaction_waits_for_more(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x100));
+	assert_true(say_relation(&f));
+	say_rows(&f, 1);
+	changes_dry(f.changes);
+	assert_int_equal(f.upserts, 0);
+	say_rows(&f, 1000);
+	changes_dry(f.changes);
+	assert_int_equal(f.upserts, 1001);
+	say_rows(&f, 1);
+	changes_dry(f.changes);
+	assert_int_equal(f.upserts, 1001);
+	assert_true(say_commit(&f, 0x100, 0x130));
+	changes_dry(f.changes);
+	assert_int_equal(f.upserts, 1002);
+	assert_int_equal(f.commits, 1);
+	teardown(&f);
+}
+
+static void what_is_complete_does_not_wait_for_an_open_transaction(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(say_begin(&f, 0x100));
+	assert_true(say_relation(&f));
+	say_rows(&f, 1);
+	assert_true(say_commit(&f, 0x100, 0x130));
+	assert_true(say_begin(&f, 0x130));
+	say_rows(&f, 1);
+	changes_dry(f.changes);
+	assert_int_equal(f.commits, 1);
+	teardown(&f);
+}
+
 /* ---- order ---- */
 
 static void transactions_in_order_are_taken(void **state)
@@ -383,6 +433,8 @@ static void too_many_signals_are_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_little_of_an_open_transaction_waits_for_more),
+		TEST(what_is_complete_does_not_wait_for_an_open_transaction),
 		TEST(transactions_in_order_are_taken),
 		TEST(transactions_below_the_checkpoint_are_skipped),
 		TEST(a_transaction_below_what_was_received_is_refused),
