@@ -11,7 +11,7 @@ struct pgconn {
 	uv_poll_t *poll;
 	int poll_fd;
 	int polled_for; /* UV_READABLE | UV_WRITABLE as started */
-	bool paused, lost, input_ready;
+	bool paused, resting, lost;
 	struct loop_timer *again;
 	struct pgconn_events events;
 	bool progress; /* straight-line use: something happened on the socket */
@@ -23,7 +23,7 @@ struct pgconn {
 	struct loop_timer *watch;
 };
 
-enum { CONNECT_MS_MAX = 30000 };
+enum { CONNECT_MS_MAX = 30000, REST_US = 1000 /* a loop_timer's shortest */ };
 
 /*
  * What pins a value's text form, going out and coming back as a parameter, then what keeps us gentle and
@@ -277,7 +277,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static int wanted(const struct pgconn *c, bool flushing)
 {
-	return (c->paused ? 0 : UV_READABLE) | (flushing ? UV_WRITABLE : 0);
+	return (c->paused || c->resting ? 0 : UV_READABLE) | (flushing ? UV_WRITABLE : 0);
 }
 
 bool pgconn_flush(struct pgconn *c)
@@ -295,12 +295,23 @@ bool pgconn_flush(struct pgconn *c)
 static void on_again(void *ctx)
 {
 	struct pgconn *c = ctx;
-	if (!c->lost && !c->paused) take_input(c);
+	c->resting = false;
+	if (c->lost || c->paused) return;
+	poll_for(c, wanted(c, c->polled_for & UV_WRITABLE));
+	take_input(c);
 }
 
 void pgconn_again(struct pgconn *c)
 {
 	loop_timer_set(c->again, 0);
+}
+
+void pgconn_rest(struct pgconn *c)
+{
+	if (c->paused || c->lost) return;
+	c->resting = true;
+	poll_for(c, wanted(c, c->polled_for & UV_WRITABLE));
+	loop_timer_set(c->again, REST_US);
 }
 
 void pgconn_pause(struct pgconn *c)
@@ -314,7 +325,7 @@ void pgconn_resume(struct pgconn *c)
 {
 	if (!c->paused || c->lost) return;
 	c->paused = false;
-	poll_for(c, (c->polled_for & UV_WRITABLE) | UV_READABLE);
+	poll_for(c, wanted(c, c->polled_for & UV_WRITABLE));
 	/* Messages left in libpq's buffer, and bytes inside TLS, are announced by nobody. */
 	pgconn_again(c);
 }

@@ -68,6 +68,9 @@ void pgconn_expect(struct pgconn *c, bool expect);
 bool pgconn_was_silent(const struct pgconn *c); /* that is how it was lost */
 /* Call on_input again soon although the socket is quiet: the owner left messages in libpq's buffer. */
 void pgconn_again(struct pgconn *c);
+/* Leave the socket alone for a millisecond, then call on_input with all that has come: for an owner that is
+ * woken for every few bytes of a flood. */
+void pgconn_rest(struct pgconn *c);
 
 /* ---- errors ---- */
 /* Sets err from a failed result (never NULL's kind: a NULL result means the connection's own error). Always

@@ -11,6 +11,8 @@ enum {
 	PASS_MESSAGES = 4096,   /* messages a turn of the loop, so that timers and the other socket get theirs */
 	STATUS_US = 1000000,    /* status at least this often, far below any sane wal_sender_timeout */
 	STATUS_MIN_US = 100000, /* and at most this often for progress alone */
+	FLOOD_US = 50,          /* a message in so much time, */
+	FLOOD_MESSAGES = 32,    /* and so many more than that: read in gulps */
 	SILENCE_ASK_PART = 6 /* after this part of the silence that means the end, ask whether anybody is there */
 };
 
@@ -21,6 +23,8 @@ struct stream {
 	struct loop_timer *timer;
 	lsn_t durable, told;
 	int64_t told_us, heard_us;
+	int64_t dry_us; /* when the socket was empty last */
+	int64_t flood;  /* messages that have come faster than FLOOD_US each, 0 to twice FLOOD_MESSAGES */
 	bool paused, ended, undecodable;
 	bool is_refused; /* by a notice, which may come anywhere inside libpq */
 	struct err refused;
@@ -137,20 +141,51 @@ static void take_ending(struct stream *s, int rc)
 	end(s, &err);
 }
 
+/*
+ * The server sends message by message, so on a quick line we would be woken for each of them, and the server
+ * have to do it. A transaction of a few rows is no flood: it is taken at once.
+ */
+static bool is_flood(struct stream *s, int messages)
+{
+	s->flood += messages - (s->heard_us - s->dry_us) / FLOOD_US;
+	s->dry_us = s->heard_us;
+	if (s->flood < 0) s->flood = 0;
+	if (s->flood > 2 * FLOOD_MESSAGES) s->flood = 2 * FLOOD_MESSAGES;
+	return s->flood >= FLOOD_MESSAGES;
+}
+
+static void dry(struct stream *s, int messages)
+{
+	if (s->ended) return;
+	s->events.dry(s->events.ctx);
+	if (!s->ended && !s->paused && is_flood(s, messages)) pgconn_rest(s->conn);
+}
+
+/* 0: there is none. In a flood that means the socket too, not only the 16 KiB that libpq takes of it at a
+ * time. */
+static int next_message(struct stream *s, char **bytes)
+{
+	PGconn *pg = pgconn_pg(s->conn);
+	if (s->paused || s->ended) return 0;
+	int n = PQgetCopyData(pg, bytes, 1);
+	if (n == 0 && s->flood >= FLOOD_MESSAGES && PQconsumeInput(pg)) n = PQgetCopyData(pg, bytes, 1);
+	return n;
+}
+
 static void on_input(void *ctx)
 {
 	struct stream *s = ctx;
 	s->heard_us = loop_now_us();
 	for (int i = 0; i < PASS_MESSAGES; i++) {
 		char *bytes = NULL;
-		int n = s->paused || s->ended ? 0 : PQgetCopyData(pgconn_pg(s->conn), &bytes, 1);
+		int n = next_message(s, &bytes);
 		if (s->is_refused) {
 			PQfreemem(bytes);
 			end(s, &s->refused);
 			return;
 		}
 		if (n == 0) {
-			if (!s->ended) s->events.dry(s->events.ctx);
+			dry(s, i);
 			return;
 		}
 		if (n < 0) {
