@@ -272,10 +272,10 @@ static void carry_out(struct requests *q, const struct request *r, const struct 
 static uint64_t emit_barrier(struct requests *q)
 {
 	struct batch *b = batch_create();
-	struct op *op = batch_add(b, OP_BARRIER);
-	op->u.list.token = q->fresh_token = ++q->next_token;
+	uint64_t token = q->fresh_token = ++q->next_token;
+	batch_add(b, OP_BARRIER)->u.list.token = token;
 	q->session.emit(q->session.ctx, b);
-	return op->u.list.token;
+	return token;
 }
 
 static void record(struct job *j)
