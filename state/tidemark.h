@@ -131,10 +131,10 @@ int tidemark_get(tidemark_table *t, const char *const *key, size_t nkey, tidemar
 
 /*
  * Rows in the order of their encoded keys (FORMAT.md): for numbers, bool, oid, dates and times, uuid, bytea
- * and network addresses that of PostgreSQL, for other types that of the bytes of the text. Bounds that are equal
- * for PostgreSQL are alike: 1 and 1.00. Keys of more than 510 bytes are in order by their first 479. from and to (both inclusive, either
- * may have n = 0) are prefixes of the key: the first n key columns. "to" with fewer columns than the
- * key includes all keys that start with it. Exact for keys of any length.
+ * and network addresses that of PostgreSQL, for other types that of the bytes of the text. Bounds that are
+ * equal for PostgreSQL are alike: 1 and 1.00. Keys of more than 510 bytes are in order by their first 479.
+ * from and to (both inclusive, either may have n = 0) are prefixes of the key: the first n key columns. "to"
+ * with fewer columns than the key includes all keys that start with it. Exact for keys of any length.
  */
 int tidemark_scan(tidemark_table *t, const char *const *from, size_t nfrom, const char *const *to, size_t nto,
 				  tidemark_cursor **out);
