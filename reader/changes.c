@@ -5,6 +5,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "reader/shape.h"
+
 /* Beyond this a batch is pushed even mid-transaction, so that the apply thread starts early. */
 #define BATCH_BYTES (256 * 1024)
 /* What is less, and of one open transaction, waits for more of it: it cannot be committed yet. */
@@ -12,12 +14,16 @@
 
 struct table {
 	struct relation rel;
-	lsn_t shape_lsn;
+	char *schema_name, *table_name;
+	lsn_t shape_lsn, covered;
+	bool covers_all;
+	bool lost; /* on record as one to be read again */
 	UT_hash_handle hh;
 };
 
 struct transaction {
 	bool open, skip, changed;
+	const struct table *lost; /* one whose changes could not be followed */
 	xid_t xid;
 	lsn_t commit_lsn;
 	uint64_t ordinal;
@@ -59,6 +65,8 @@ void changes_destroy(struct changes *ch)
 	HASH_ITER (hh, ch->by_oid, t, next) {
 		HASH_DEL(ch->by_oid, t);
 		relation_finish(&t->rel);
+		free(t->schema_name);
+		free(t->table_name);
 		free(t);
 	}
 	batch_destroy(ch->batch);
@@ -76,6 +84,12 @@ void changes_set_copier(struct changes *ch, struct copier *copier)
 	copier_stream_position(copier, ch->received);
 }
 
+static char *copy_text(const char *s)
+{
+	size_t n = strlen(s) + 1;
+	return memcpy(mem_alloc(n), s, n);
+}
+
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
 					   lsn_t shape_lsn)
 {
@@ -86,6 +100,8 @@ void changes_add_table(struct changes *ch, const struct table_record *record, co
 	buf_put_u8(&display, 0);
 	t->rel = (struct relation){.oid = record->oid, .table_id = record->id, .display = (char *)display.p};
 	relation_set_schema(&t->rel, schema_copy(schema));
+	t->schema_name = copy_text(record->schema_name);
+	t->table_name = copy_text(record->table_name);
 	t->shape_lsn = shape_lsn;
 	HASH_ADD(hh, ch->by_oid, rel.oid, sizeof t->rel.oid, t);
 }
@@ -97,20 +113,26 @@ static struct table *find_table(struct changes *ch, uint32_t oid)
 	return t;
 }
 
-static const struct table *find_by_id(const struct changes *ch, uint32_t table_id)
+static struct table *find_by_id(const struct changes *ch, uint32_t table_id)
 {
-	for (const struct table *t = ch->by_oid; t != NULL; t = t->hh.next)
+	for (struct table *t = ch->by_oid; t != NULL; t = t->hh.next)
 		if (t->rel.table_id == table_id) return t;
 	return NULL;
 }
 
 void changes_columns_added(struct changes *ch, uint32_t table_id, uint16_t first, bool null)
 {
-	for (struct table *t = ch->by_oid; t != NULL; t = t->hh.next) {
-		if (t->rel.table_id != table_id) continue;
-		t->rel.added = first;
-		t->rel.added_null = null;
-	}
+	struct table *t = find_by_id(ch, table_id);
+	t->rel.marked = true;
+	t->rel.added = first;
+	t->rel.added_null = null;
+}
+
+void changes_covered(struct changes *ch, uint32_t table_id, lsn_t below, bool all)
+{
+	struct table *t = find_by_id(ch, table_id);
+	t->covered = below;
+	t->covers_all = all;
 }
 
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id)
@@ -234,7 +256,7 @@ static void end_transaction(struct changes *ch, lsn_t end_lsn)
 	changes_flush(ch);
 }
 
-static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err *err)
+static bool take_commit(struct changes *ch, const struct pgo_msg *m, bool *altered, struct err *err)
 {
 	if (!ch->tx.open || m->u.commit.commit_lsn.v != ch->tx.commit_lsn.v)
 		return err_set(err, ERR_PROTOCOL, "a commit that belongs to no open transaction");
@@ -253,11 +275,14 @@ static bool take_commit(struct changes *ch, const struct pgo_msg *m, struct err 
 		ch->stored = m->u.commit.end_lsn;
 		ch->commit_time_us = m->u.commit.commit_time_us;
 	}
+	const struct table *lost = ch->tx.lost;
 	ch->tx = (struct transaction){.open = false};
 	if (skip) return true;
 	if (ch->received.v < m->u.commit.end_lsn.v) ch->received = m->u.commit.end_lsn;
 	end_transaction(ch, m->u.commit.end_lsn);
-	return true;
+	*altered = lost != NULL;
+	return !*altered || err_set(err, ERR_RETRY, "table %s had another key or other columns for a while",
+								lost->rel.display);
 }
 
 void changes_position(struct changes *ch, lsn_t wal_end)
@@ -303,9 +328,7 @@ uint64_t changes_count(const struct changes *ch)
  * altered. Attaching again looks at the catalog and plans what follows; this
  * transaction then comes again, as one older than what was read.
  *
- * Of a transaction older than what was read, columns are found by name. Where
- * the key is not among them, the table was read anew behind a gate that covers the
- * transaction, so its changes are in the copy.
+ * Of a transaction older than what was read, the columns may be others: see follow().
  */
 static bool take_relation(struct changes *ch, const struct pgo_msg *m, bool *altered, struct err *err)
 {
@@ -313,7 +336,7 @@ static bool take_relation(struct changes *ch, const struct pgo_msg *m, bool *alt
 	if (t == NULL) return true;
 	/* Sent once a session: a skipped transaction's Relation message holds for the ones behind it. */
 	bool older = ch->tx.skip || ch->tx.commit_lsn.v < t->shape_lsn.v;
-	*altered = !older && !relation_wire_is_schema(&t->rel, m);
+	*altered = !older && !(relation_wire_is_schema(&t->rel, m) && relation_wire_has_key(&t->rel, m));
 	if (*altered) return err_set(err, ERR_RETRY, "table %s was altered", t->rel.display);
 	relation_set_wire(&t->rel, m);
 	ch->sink.described(ch->sink.ctx);
@@ -376,10 +399,9 @@ static bool same_key(const struct encoded_key *a, const struct encoded_key *b)
 static bool take_update(struct changes *ch, const struct table *t, const struct pgo_msg *m, struct err *err)
 {
 	const struct pgo_tuple *old = m->u.change.old_kind != 0 ? &m->u.change.old_tuple : NULL;
-	if (!relation_key(&t->rel, &m->u.change.new_tuple, false, old, &ch->key, err)) return false;
+	if (!relation_key(&t->rel, &m->u.change.new_tuple, old, &ch->key, err)) return false;
 	if (old == NULL) return add_upsert(ch, t, m, &ch->key, err);
-	if (!relation_key(&t->rel, old, m->u.change.old_kind == 'K', &m->u.change.new_tuple, &ch->old_key, err))
-		return false;
+	if (!relation_key(&t->rel, old, NULL, &ch->old_key, err)) return false;
 	if (same_key(&ch->key, &ch->old_key)) return add_upsert(ch, t, m, &ch->key, err);
 	/* The new key first: unchanged values are read from the entry that the old key still has. */
 	if (!add_upsert(ch, t, m, &ch->old_key, err)) return false;
@@ -387,22 +409,70 @@ static bool take_update(struct changes *ch, const struct table *t, const struct 
 	return true;
 }
 
-static bool take_change(struct changes *ch, const struct pgo_msg *m, struct err *err)
+/* With the transaction's commit, so that no restart forgets it. */
+static void put_lost(struct changes *ch, struct table *t)
+{
+	struct table_record r = {.id = t->rel.table_id,
+							 .oid = t->rel.oid,
+							 .schema_name = t->schema_name,
+							 .table_name = t->table_name,
+							 .shape = SHAPE_LOST,
+							 .state = TABLE_COPYING,
+							 .schema_version = t->rel.schema->version};
+	batch_add_table(batch(ch), &r);
+	ch->tx.lost = t;
+	t->lost = true;
+}
+
+static bool is_covered(const struct changes *ch, const struct table *t)
+{
+	return ch->tx.commit_lsn.v < t->covered.v;
+}
+
+static bool cannot_follow(struct changes *ch, struct table *t, bool *altered, struct err *err)
+{
+	if (is_covered(ch, t)) return true;
+	*altered = !t->rel.older;
+	if (*altered) return err_set(err, ERR_RETRY, "table %s was altered", t->rel.display);
+	if (!t->lost) put_lost(ch, t);
+	return true;
+}
+
+/*
+ * Whether the change tells its row and its columns. An older one whose columns are not those of today is
+ * taken by their names where a run will look anyway. Else that could be wrong for good: a name can have been
+ * another's.
+ */
+static bool can_follow(const struct changes *ch, const struct table *t, enum pgo_kind kind)
+{
+	const struct relation *r = &t->rel;
+	if (r->unmapped || (r->keyless && kind != PGO_INSERT)) return false;
+	bool is_described = r->wire_columns > 0; /* else what comes of it is a breach of the protocol */
+	return !r->older || !is_described || relation_is_current(r) || is_covered(ch, t);
+}
+
+static bool take_row(struct changes *ch, struct table *t, const struct pgo_msg *m, struct err *err)
+{
+	if (m->kind == PGO_UPDATE) return take_update(ch, t, m, err);
+	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
+	if (!relation_key(&t->rel, tuple, NULL, &ch->key, err)) return false;
+	if (m->kind == PGO_INSERT) return add_upsert(ch, t, m, NULL, err);
+	add_delete(ch, t, &ch->key);
+	return true;
+}
+
+static bool take_change(struct changes *ch, const struct pgo_msg *m, bool *altered, struct err *err)
 {
 	struct table *t = find_table(ch, m->u.change.oid);
-	if (ch->tx.skip || t == NULL || t->rel.unmapped) return true;
+	if (ch->tx.skip || t == NULL || (t->covers_all && is_covered(ch, t))) return true;
 	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a change outside of a transaction");
 	t->rel.older = ch->tx.commit_lsn.v < t->shape_lsn.v;
 	ch->tx.changed = true;
 	ch->count++;
 	if (m->kind == PGO_INSERT && t->rel.table_id == ch->signal_table_id)
 		signals_add_row(&ch->signals, &t->rel, &m->u.change.new_tuple);
-	if (m->kind == PGO_UPDATE) return take_update(ch, t, m, err);
-	const struct pgo_tuple *tuple = m->kind == PGO_INSERT ? &m->u.change.new_tuple : &m->u.change.old_tuple;
-	if (!relation_key(&t->rel, tuple, false, NULL, &ch->key, err)) return false;
-	if (m->kind == PGO_INSERT) return add_upsert(ch, t, m, NULL, err);
-	add_delete(ch, t, &ch->key);
-	return true;
+	if (!can_follow(ch, t, m->kind)) return cannot_follow(ch, t, altered, err);
+	return take_row(ch, t, m, err) || (err->kind == ERR_RETRY && cannot_follow(ch, t, altered, err));
 }
 
 static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct err *err)
@@ -411,7 +481,7 @@ static bool take_truncate(struct changes *ch, const struct pgo_msg *m, struct er
 	if (!ch->tx.open) return err_set(err, ERR_PROTOCOL, "a TRUNCATE outside of a transaction");
 	for (uint32_t i = 0; i < m->u.truncate.n; i++) {
 		const struct table *t = find_table(ch, m->u.truncate.oids[i]);
-		if (t == NULL || t->rel.unmapped) continue;
+		if (t == NULL || (t->covers_all && is_covered(ch, t))) continue;
 		struct op *op = batch_add(batch(ch), OP_TRUNCATE);
 		op->table_id = t->rel.table_id;
 		op->pos = next_pos(ch);
@@ -442,11 +512,11 @@ bool changes_message(struct changes *ch, struct slice payload, bool *altered, st
 	if (!pgo_decode(payload, &ch->scratch, &m, err)) return false;
 	switch (m.kind) {
 	case PGO_BEGIN: return take_begin(ch, &m, err);
-	case PGO_COMMIT: return take_commit(ch, &m, err);
+	case PGO_COMMIT: return take_commit(ch, &m, altered, err);
 	case PGO_RELATION: return take_relation(ch, &m, altered, err);
 	case PGO_INSERT:
 	case PGO_UPDATE:
-	case PGO_DELETE: return take_change(ch, &m, err);
+	case PGO_DELETE: return take_change(ch, &m, altered, err);
 	case PGO_TRUNCATE: return take_truncate(ch, &m, err);
 	case PGO_ORIGIN:
 	case PGO_TYPE: return true;

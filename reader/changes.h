@@ -49,11 +49,20 @@ void changes_set_signal_table(struct changes *ch, uint32_t table_id);
  * A table that is replicated. record and schema are copied. shape_lsn: the
  * schema is from the source's catalog as of then. Transactions below it may describe an older
  * shape; another shape above it is ERR_RETRY: attach again.
+ *
+ * A change that does not tell its row, or in which columns, is of another shape as well: of a key or columns
+ * that were others for a while. Of an older transaction it is lost. With its commit the table is on record as
+ * one to be read again (shape LOST), and then that is ERR_RETRY, too.
  */
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
 					   lsn_t shape_lsn);
 /* Transactions below shape_lsn are not asked by name for columns from `first` on (struct shape_mark). */
 void changes_columns_added(struct changes *ch, uint32_t table_id, uint16_t first, bool null);
+/*
+ * What changes below `below` cannot tell, a run will: those that cannot be followed are passed over. all:
+ * every one is, since all the run's chunks see them, and what is there already does not matter.
+ */
+void changes_covered(struct changes *ch, uint32_t table_id, lsn_t below, bool all);
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
 const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 

@@ -69,6 +69,7 @@ static void plan_new(struct planner *p, const struct source_table *t, struct pla
 	put_table(p, t, id, TABLE_COPYING, schema, NULL);
 	batch_add_schema(p->out->batch, schema);
 	schema_free(schema);
+	if (!p->stored->fresh) changes_covered(p->changes, id, p->a->tables.read_at, true);
 	*pt = (struct planned_table){.table_id = id, .source = t};
 	/* An empty table of the store has nothing to sweep. */
 	add_run(p, id, RUN_INITIAL, false, p->stored->fresh ? p->a->gate : p->a->added_gate, "run");
@@ -98,6 +99,7 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 	const struct run_record *open = stored_open_run(p->stored, r->id);
 	struct schema *schema = with_version(t->schema, r->id, r->schema_version);
 	enum shape_change change = shape_compare(r->shape, t->shape);
+	size_t before = p->out->nruns;
 	bool reshaped = !schema_same(schema, had);
 	bool altered = alteration_needs_rows(p->stored, i, t, what, p->a->on_schema_change);
 	bool back = r->state == TABLE_LEFT || added || change == SHAPE_REPUBLISHED || change == SHAPE_PARTS;
@@ -125,6 +127,11 @@ static void plan_known(struct planner *p, const struct source_table *t, size_t i
 		add_run(p, r->id, RUN_INITIAL, true, p->a->added_gate, "run");
 	else if (p->always)
 		add_run(p, r->id, RUN_RESNAPSHOT, true, "", "--snapshot always");
+	/* A run that is new replaces all there is as of the look at the catalog. */
+	if (pt->resume != NULL)
+		changes_covered(p->changes, r->id, open->accepted.lsn, false);
+	else if (p->out->nruns > before)
+		changes_covered(p->changes, r->id, p->a->tables.read_at, false);
 }
 
 static void plan_table(struct planner *p, const struct source_table *t, bool added)

@@ -20,7 +20,7 @@ void relation_set_schema(struct relation *r, struct schema *schema)
 	free(r->wire_of);
 	r->wire_of = NULL;
 	r->wire_columns = 0;
-	r->added = schema->ncolumns;
+	r->marked = false;
 }
 
 static bool same_column(const struct column *c, const struct pgo_column *w)
@@ -34,6 +34,17 @@ bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m)
 	for (uint16_t i = 0; i < r->schema->ncolumns; i++)
 		if (!same_column(&r->schema->columns[i], &m->u.relation.columns[i])) return false;
 	return true;
+}
+
+bool relation_wire_has_key(const struct relation *r, const struct pgo_msg *m)
+{
+	uint16_t found = 0;
+	for (uint16_t k = 0; k < r->schema->nkeys; k++)
+		for (int i = 0; i < m->u.relation.n; i++)
+			found += m->u.relation.columns[i].key &&
+					 strcmp(m->u.relation.columns[i].name,
+							r->schema->columns[r->schema->key_columns[k]].name) == 0;
+	return m->u.relation.identity == 'f' || found >= r->schema->nkeys;
 }
 
 static int find_wire(const struct pgo_msg *m, const char *name)
@@ -50,6 +61,7 @@ void relation_set_wire(struct relation *r, const struct pgo_msg *m)
 	r->wire_of = mem_alloc((size_t)s->ncolumns * sizeof *r->wire_of);
 	r->wire_columns = m->u.relation.n;
 	r->unmapped = false;
+	r->keyless = !relation_wire_has_key(r, m);
 	r->wire_is_prefix = m->u.relation.n <= s->ncolumns;
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int w = find_wire(m, s->columns[i].name);
@@ -78,8 +90,8 @@ static bool check_width(const struct relation *r, const struct pgo_tuple *t, str
 	return true;
 }
 
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent,
-				  const struct pgo_tuple *other, struct encoded_key *out, struct err *err)
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+				  struct encoded_key *out, struct err *err)
 {
 	const struct schema *s = r->schema;
 	enum key_kind kinds[KEY_COLUMNS_MAX];
@@ -88,10 +100,9 @@ bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool 
 	for (uint16_t k = 0; k < s->nkeys; k++) {
 		int wire = r->wire_of[s->key_columns[k]];
 		const struct pgo_cell *c = cell_at(tuple, wire);
-		bool sent = c->kind == 't' || (c->kind == 'n' && !null_is_unsent);
-		if (!sent && cell_at(other, wire) != NULL) c = cell_at(other, wire);
+		if (c->kind == 'u' && cell_at(other, wire) != NULL) c = cell_at(other, wire);
 		if (c->kind != 't')
-			return err_set(err, ERR_PROTOCOL, "table %s: a change without its key column %s", r->display,
+			return err_set(err, ERR_RETRY, "table %s: a change without its key column %s", r->display,
 						   s->columns[s->key_columns[k]].name);
 		kinds[k] = s->key_kinds[k];
 		texts[k] = c->text;
@@ -114,9 +125,15 @@ static struct cell to_cell(const struct pgo_cell *c, const struct pgo_cell *old)
 	return (struct cell){.kind = CELL_TEXT, .text = c->text};
 }
 
+bool relation_is_current(const struct relation *r)
+{
+	bool whole = r->wire_columns == r->schema->ncolumns;
+	return (r->wire_is_prefix && whole) || (r->marked && (r->wire_is_prefix || !r->added_null));
+}
+
 bool relation_is_blind(const struct relation *r)
 {
-	return r->older && r->added < r->schema->ncolumns && !(r->added_null && r->wire_is_prefix);
+	return r->older && r->marked && !r->added_null;
 }
 
 /* What an older row has of a column that was added since. */
@@ -137,7 +154,7 @@ bool relation_row(const struct relation *r, const struct pgo_tuple *tuple, const
 	for (uint16_t i = 0; i < s->ncolumns; i++) {
 		int wire = r->wire_of[i];
 		const struct pgo_cell *c = cell_at(tuple, wire), *o = cell_at(old, wire);
-		cells[i] = r->older && i >= r->added ? added_cell(r, c, o) : to_cell(c, o);
+		cells[i] = r->older && r->marked && i >= r->added ? added_cell(r, c, o) : to_cell(c, o);
 		*partial |= cells[i].kind == CELL_ABSENT;
 	}
 	struct slice full = key->is_long ? (struct slice){key->full.p, key->full.n} : (struct slice){NULL, 0};

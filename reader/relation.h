@@ -19,12 +19,13 @@ struct relation {
 	struct schema *schema; /* rows are written under */
 	uint16_t wire_columns; /* columns of a tuple on the wire; 0: no Relation message yet */
 	bool unmapped;         /* the wire lacks a key column: its changes cannot be followed */
+	bool keyless;          /* the replica identity lacks one: no old row can be told by it */
 	int16_t *wire_of;      /* stored column -> wire column; -1: the wire does not carry it now */
 	bool wire_is_prefix;   /* the wire's columns are the first ones stored, by name and type */
 
-	/* Of rows older than the catalog: columns from `added` on are not to be found by name (shape.h). */
-	bool older;
-	uint16_t added;  /* as many as there are columns: none */
+	/* Of rows older than the catalog, where columns were added that are not to be found by name (shape.h). */
+	bool older, marked;
+	uint16_t added;  /* the first of them */
 	bool added_null; /* the wire is a prefix that lacks it: it is NULL */
 };
 
@@ -35,10 +36,14 @@ void relation_set_schema(struct relation *r, struct schema *schema);
 
 /* The wire's columns and the stored ones are the same, in the same order, by name, type and typmod. */
 bool relation_wire_is_schema(const struct relation *r, const struct pgo_msg *m);
+/* The wire's columns are the stored ones, or as good: what those lack of them is NULL, or left to be asked
+ * for. */
+bool relation_is_current(const struct relation *r);
 /* Nothing can be told of columns that were added, nor be inherited from rows before. */
 bool relation_is_blind(const struct relation *r);
+bool relation_wire_has_key(const struct relation *r, const struct pgo_msg *m);
 /* Follows a Relation message: columns are found by name, of the same type. Sets `unmapped` if the key is not
- * among them. */
+ * among them, `keyless` if it is not in the replica identity. */
 void relation_set_wire(struct relation *r, const struct pgo_msg *m);
 
 struct encoded_key {
@@ -49,12 +54,11 @@ struct encoded_key {
 };
 
 /*
- * The key that a tuple has; cells it does not carry are looked up in `other`
- * (may be NULL). Those are the unchanged ones, and with null_is_unsent (a 'K' tuple) the NULL ones: otherwise
- * NULL in a key is ERR_PROTOCOL.
+ * The key that a tuple has; unchanged cells are looked up in `other` (may be NULL). ERR_RETRY: it has no key,
+ * so the table's key must be another by now.
  */
-bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, bool null_is_unsent,
-				  const struct pgo_tuple *other, struct encoded_key *out, struct err *err);
+bool relation_key(const struct relation *r, const struct pgo_tuple *tuple, const struct pgo_tuple *other,
+				  struct encoded_key *out, struct err *err);
 
 /*
  * Appends an encoded row: values of `tuple`, unchanged ones from `old` (may

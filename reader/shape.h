@@ -26,6 +26,9 @@
 
 #include "state/pos.h"
 
+/* Instead of a shape: changes of the table were lost. Compares as SHAPE_REPUBLISHED. */
+#define SHAPE_LOST "?"
+
 enum shape_change {
 	SHAPE_SAME,
 	SHAPE_STORAGE,  /* only the file is another: TRUNCATE, VACUUM FULL, CLUSTER. Rows are the same or streamed

@@ -71,7 +71,6 @@ def test_killed_while_behind_an_added_column():
             check(lsn(tm.status()["checkpoint"]["lsn"]) < behind, "it was not killed in time: nothing is tested")
             tm.start()
             settle(tm)
-            check(runs(tm) == 1, "it read the table again")
             server.sql("UPDATE t SET x = 3 WHERE id = 51")
             tm.equal("t")
 
