@@ -48,7 +48,6 @@ def test_all_or_nothing():
         check(tm.tables()[("public", "t")]["rows"] == BEFORE, "wrong count after the delete")
 
 
-<<<<<<< Updated upstream
 def large(server, n, size):
     """Every kind of change in one transaction, which leaves the rows of its number behind."""
     server.sql(
@@ -93,7 +92,8 @@ def test_killed_on_the_way():
             over.set()
             writer.join()
         tm.equal("t", "u", "small", timeout=120)
-=======
+
+
 def spilled(options=None):
     """Transactions that the server wrote to files to decode them, of one of about 15 MB."""
     with Server(settings={"logical_decoding_work_mem": "1MB"}) as server:
@@ -113,4 +113,3 @@ def test_the_server_decodes_in_memory():
     """Our own session has more of it than the server's default; who chose otherwise for it keeps that."""
     check(spilled() == 0, "the server spilled")
     check(spilled("-c logical_decoding_work_mem=1MB") > 0, "the source's own setting was overruled")
->>>>>>> Stashed changes
