@@ -46,7 +46,8 @@ struct query {
 	size_t request_columns;
 	char statement[64];
 	int64_t asked_us;
-	bool failed; /* the chunk in flight has failed; the rest of its results is noise */
+	int64_t quickest_us; /* answer to a chunk so far: the way there and back, and what every chunk costs */
+	bool failed;         /* the chunk in flight has failed; the rest of its results is noise */
 	enum chunk_failure failure;
 	bool of_user;       /* what it asks holds what someone gave */
 	char message[1024]; /* the server's, of the failure */
@@ -313,6 +314,17 @@ static void chunk_result(struct query *q, enum step_kind kind, const PGresult *r
 	if (!good) end(q, &err);
 }
 
+/*
+ * What the size of the chunk cost. Where the way to the server takes longer
+ * than a chunk is to take, it would otherwise come down to single rows.
+ */
+static int64_t time_of_rows(struct query *q)
+{
+	int64_t elapsed_us = loop_now_us() - q->asked_us;
+	if (q->quickest_us == 0 || elapsed_us < q->quickest_us) q->quickest_us = elapsed_us;
+	return elapsed_us - q->quickest_us;
+}
+
 static void chunk_finished(struct query *q)
 {
 	struct err err;
@@ -323,7 +335,7 @@ static void chunk_finished(struct query *q)
 		send_sync(q, STEP_SYNC);
 		if (q->failure == CHUNK_SCHEMA) forget_prepared(q, q->statement);
 		copier_chunk_failed_saying(q->copier, q->request_id, q->failure, q->message, now_us);
-	} else if (!copier_chunk_end(q->copier, q->request_id, loop_now_us() - q->asked_us, now_us, &err)) {
+	} else if (!copier_chunk_end(q->copier, q->request_id, time_of_rows(q), now_us, &err)) {
 		end(q, &err);
 		return;
 	}

@@ -61,6 +61,10 @@ struct session {
 	struct worker_status status;
 	uint64_t counted; /* changes, when the load was told last */
 	int64_t counted_us, purged_us;
+	lsn_t mark; /* received then; apply_lag_us() */
+	int64_t marked_us;
+	int64_t timed_us, quickest_us; /* stream_lag_us(): commit time looked at last, and the least delay */
+	bool has_quickest;
 	bool paused;
 	lsn_t nudged; /* highest H a watermark message was sent for */
 	int64_t idle_stored_us;
@@ -583,15 +587,41 @@ static void show_progress(struct session *s)
 
 /* ---- the tick: how busy we are, delete markers ---- */
 
+/*
+ * How long what was received at a mark has been waiting to be applied. The
+ * source's clock is not asked: it may be another one than ours.
+ */
+static int64_t apply_lag_us(struct session *s, int64_t now_us)
+{
+	if (s->status.committed.lsn.v >= s->mark.v) {
+		s->mark = changes_received(s->changes);
+		s->marked_us = now_us;
+	}
+	return s->status.committed.lsn.v >= s->mark.v ? 0 : now_us - s->marked_us;
+}
+
+/*
+ * How much longer than the quickest so far the last transaction took from its
+ * commit to us: clocks that differ do so always.
+ */
+static int64_t stream_lag_us(struct session *s)
+{
+	int64_t passed_us = clock_now_us() - changes_commit_time_us(s->changes);
+	if (changes_commit_time_us(s->changes) == s->timed_us) return 0; /* nothing came since */
+	s->timed_us = changes_commit_time_us(s->changes);
+	if (!s->has_quickest || passed_us < s->quickest_us) s->quickest_us = passed_us;
+	s->has_quickest = true;
+	return passed_us - s->quickest_us;
+}
+
 static void tell_load(struct session *s)
 {
 	int64_t now_us = loop_now_us(), passed_us = now_us - s->counted_us;
+	int64_t apply_us = apply_lag_us(s, now_us), stream_us = stream_lag_us(s);
 	uint64_t count = changes_count(s->changes);
-	struct copier_load load = {.queue_fill = (double)s->status.queued_bytes / (double)queue_bytes(s)};
+	struct copier_load load = {.queue_fill = (double)s->status.queued_bytes / (double)queue_bytes(s),
+							   .lag_us = apply_us > stream_us ? apply_us : stream_us};
 	if (passed_us > 0) load.changes_rate = (double)(count - s->counted) * 1e6 / (double)passed_us;
-	if (changes_received(s->changes).v > s->status.committed.lsn.v && changes_commit_time_us(s->changes) > 0)
-		load.lag_us = clock_now_us() - s->status.committed.commit_time_us;
-	if (load.lag_us < 0 || s->status.committed.commit_time_us == 0) load.lag_us = 0;
 	s->counted = count;
 	s->counted_us = now_us;
 	copier_set_load(s->copier, load);
@@ -856,11 +886,13 @@ static void open_line(struct session *s)
 	struct err err;
 	s->wants_line = false;
 	if (chunk_lines_open(&s->lines, s->loop, s->config->attach.source, s->config->attach.silence_ms,
-						 s->copier, &events, &err))
+						 s->copier, &events, &err)) {
+		log_info("one more connection for chunks", KV_U("connections", 1 + s->lines.n), KV_END);
 		ask(s);
-	else if (err.kind != ERR_STOPPED)
+	} else if (err.kind != ERR_STOPPED) {
 		log_warn("no further connection for chunks", KV_S("reason", err.msg),
 				 KV_U("connections", 1 + s->lines.n), KV_END);
+	}
 }
 
 static void keep_streaming(struct session *s)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import queue
+import socket
 import subprocess
 import threading
 import time
@@ -363,15 +365,8 @@ def test_several_tables_on_several_connections():
             server.sql(f"CREATE TABLE {name} (id int PRIMARY KEY, n int, v text);"
                        f"INSERT INTO {name} SELECT g, 0, '{name}' FROM generate_series(1, 5000) g")
         tm.start()
-        connections = 0
-        def watch():
-            nonlocal connections
-            now = server.value("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-                               " AND application_name LIKE 'tidemark%'")
-            connections = max(connections, now)
-            return all(t["state"] == "live" for t in tm.tables().values()) and len(tm.tables()) == 4
-        until("all are live", watch)
-        check(connections == 3, f"{connections} connections")
+        tm.wait_live(*names)
+        check(tm.log().count("one more connection") == 2, tm.log())
         snapshot(tm, "start", *names, "--id", "all")
         for name in names:
             server.sql(f"UPDATE {name} SET n = n + 1 WHERE id % 10 = 0")
@@ -392,6 +387,59 @@ def test_no_room_for_more_connections():
             tm.wait_live("a", "b", "c")
             check(tm.log().count("no further connection") == 1, tm.log())
             tm.equal("a", "b", "c")
+
+
+class Distance(threading.Thread):
+    """A way to the server that takes `seconds` there, and as long back."""
+
+    def __init__(self, server, seconds):
+        super().__init__(daemon=True)
+        self.server, self.seconds = server, seconds
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def run(self):
+        while True:
+            near, _ = self.listener.accept()
+            far = socket.create_connection(("127.0.0.1", self.server.port))
+            for a, b in ((near, far), (far, near)):
+                sent = queue.Queue()
+                threading.Thread(target=self.take, args=(a, sent), daemon=True).start()
+                threading.Thread(target=self.give, args=(b, sent), daemon=True).start()
+
+    def take(self, a, sent):
+        try:
+            while data := a.recv(1 << 16):
+                sent.put((time.monotonic() + self.seconds, data))
+        except OSError:
+            pass
+        sent.put((0, b""))
+
+    def give(self, b, sent):
+        while True:
+            at, data = sent.get()
+            time.sleep(max(0, at - time.monotonic()))
+            if not data:
+                return b.close()
+            try:
+                b.sendall(data)
+            except OSError:
+                return
+
+
+@timeout(120)
+def test_a_server_far_away():
+    """The way there takes longer than a chunk is to take: chunks are as large as they would be close by."""
+    with Server(tcp=True) as server:
+        way = Distance(server, 0.05)
+        way.start()
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) g")
+        with Tidemark(server, "public.t", args=["--chunk-time", 20], source=server.dsn(host="127.0.0.1", port=way.port)) as tm:
+            tm.start()
+            tm.wait_live("t")
+            chunks = tm.status()["runs"][0]["chunks"]
+            check(chunks < 60, f"{chunks} chunks")
+            tm.equal("t")
 
 
 def test_queued_runs_and_until():
