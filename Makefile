@@ -147,9 +147,13 @@ $(B)/sim: $(SIM_OBJS) $(LIBS.snapshot)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(EXT.snapshot)
 sim: $(B)/sim
 	$(Q)SIM=$(B)/sim SIM_SECONDS=$(SIM_SECONDS) tests/run-sim
+MUTANTS := $(B)/mutants
+MUTANT_CHOICE := $(MUTANTS)/obj/tests/unit/mutant.o
 sim-mutants:
-	$(Q)$(MAKE) --no-print-directory B=$(B)/mutants CFLAGS="$(CFLAGS) -DTIDEMARK_MUTANTS" $(B)/mutants/sim
-	$(Q)$(B)/mutants/sim --mutants --histories 20000
+	$(Q)$(MAKE) --no-print-directory B=$(MUTANTS) CFLAGS="$(CFLAGS) -DTIDEMARK_MUTANTS" $(MUTANTS)/sim $(MUTANT_CHOICE)
+	$(Q)$(MAKE) --no-print-directory B=$(MUTANTS) CFLAGS="$(CFLAGS) -DTIDEMARK_MUTANTS" LDFLAGS="$(LDFLAGS) \
+		$(MUTANT_CHOICE)" $(addprefix $(MUTANTS)/unit/,apply_guard_test apply_purge_test)
+	$(Q)SIM=$(MUTANTS)/sim UNIT=$(MUTANTS)/unit tests/run-mutants
 
 # ---- fuzzing: every byte that arrives from outside, tests/fuzz/fuzz_*.c ----
 #   make fuzz       new inputs for FUZZ_SECONDS=20 a target, with clang; FUZZ_ONLY="changes key"

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "state/mutant.h"
+
 static char *copy_text(const char *s)
 {
 	return memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1);
@@ -207,7 +209,7 @@ bool run_suspects_closed(struct run *r, struct slice resume, bool end)
 
 void run_rewind(struct run *r)
 {
-	set(&r->received, (struct slice){r->closed.p, r->closed.n});
+	if (!MUTANT(PAUSE_AHEAD)) set(&r->received, (struct slice){r->closed.p, r->closed.n});
 	r->received_end = false;
 	r->asked = false;
 	inquiry_reset(&r->suspects);

@@ -174,6 +174,7 @@ static void add_gone(struct window *w, const struct keylist_key *k)
 static bool is_gone(const struct window *w, const struct keylist_key *k)
 {
 	if (MUTANT(SWEEP_BLIND) && w->kind == CHUNK_EXISTS) return true;
+	if (MUTANT(SCOPE_ALL) && w->kind == CHUNK_SCOPED) return !k->returned;
 	return !k->returned && (k->in_scope || w->kind != CHUNK_SCOPED);
 }
 

@@ -110,7 +110,7 @@ static struct pos reached(const struct purge_history *h, int64_t then_us)
 struct pos purge_limit(const struct purge_history *h, const struct checkpoint *c, lsn_t oldest_unseen,
 					   int64_t now_us, int64_t retention_us, enum purge_bound *bound)
 {
-	struct pos limit = start_of(c->epoch, c->lsn);
+	struct pos limit = start_of(c->epoch, MUTANT(PURGE_AHEAD) ? LSN(UINT64_MAX) : c->lsn);
 
 	*bound = PURGE_TO_CHECKPOINT;
 	if (oldest_unseen.v != 0 && !MUTANT(PURGE_BLIND))

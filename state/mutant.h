@@ -24,11 +24,17 @@
 	X(INHERIT_BLIND, "inherit-blind", "values are inherited from rows that a run is about to replace")       \
 	X(PRUNE_ONE, "prune-one", "transactions are forgotten while an older window cannot see them")            \
 	X(SWEEP_BLIND, "sweep-blind", "suspects are deleted without asking the source")                          \
+	X(SCOPE_BLIND, "scope-blind",                                                                            \
+	  "a sweep over a part of a table does not ask whether the source has the rows")                         \
+	X(SCOPE_ALL, "scope-all", "a sweep over a part of a table takes the rows outside of it for gone")        \
+	X(PAUSE_AHEAD, "pause-ahead", "a run goes on behind what it had read, whether or not that had closed")   \
+	X(LIST_EARLY, "list-early", "a run over listed keys is past them before their rows are stored")          \
 	X(MOVE_KEEPS_OLD, "move-keeps-old", "a key change leaves the old key's row")                             \
 	X(GATE_XMAX, "gate-xmax",                                                                                \
 	  "\"everything so far\" ends at the last xid that has ended, not at the next one")                      \
 	X(PURGE_BLIND, "purge-blind",                                                                            \
 	  "markers are purged although a transaction that is not visible yet is older")                          \
+	X(PURGE_AHEAD, "purge-ahead", "markers are purged although the stream may bring something older")        \
 	X(STANDBY_LIST, "standby-list", "a standby's empty list of running transactions is believed")
 
 enum mutant {

@@ -32,6 +32,7 @@ static bool put_ghost(struct work *d, int key, struct pos pos, struct err *err)
 	struct buf b = {0};
 	bool ok;
 
+	row.tenant = rng_below(s->rng, SRC_TENANTS);
 	for (int i = 0; i < d->layout->nwide; i++)
 		row.wide[i] = GHOST_VERSION + rng_below(s->rng, 100);
 	layout_encode(d->layout, &b, pos, XID(0), key, row, 0);
@@ -109,6 +110,17 @@ static bool next_run(struct work *d, uint64_t *id, struct err *err)
 	return true;
 }
 
+/* Some of it waits until the writers stop, and is put right by parts before. */
+static void is_damaged(struct work *d, uint64_t next_run)
+{
+	int t = d->layout->table;
+
+	d->w->judge.tables[t].mended_by = next_run;
+	d->w->mend_later[t] = rng_chance(&d->w->rng, 60);
+	for (uint64_t id = 1; id < next_run; id++)
+		if (d->w->asks[id].table == t) judge_forget_ghosts(&d->w->judge, id);
+}
+
 static bool damage_table(struct work *d, struct err *err)
 {
 	uint64_t run = 0;
@@ -121,15 +133,15 @@ static bool damage_table(struct work *d, struct err *err)
 		for (int key = 0; ok && key < JUDGE_KEYS; key++)
 			if (rng_chance(&d->w->rng, 40)) ok = damage_key(d, key, err);
 		ok = ok && store_put_table(d->txn, &d->rec, err);
-		if (d->damaged) d->w->judge.tables[d->layout->table].mended_by = run;
+		if (d->damaged) is_damaged(d, run);
 	}
 	table_record_free(&d->rec);
 	return ok;
 }
 
-bool damage_store(struct world *w, struct store *store)
+bool damage_store(struct world *w, struct store *store, int table)
 {
-	struct work d = {.w = w, .layout = &w->layouts[rng_below(&w->rng, (unsigned)w->source.ntables)]};
+	struct work d = {.w = w, .layout = &w->layouts[table]};
 	struct err err;
 	bool ok;
 

@@ -9,9 +9,9 @@
 #include "tests/sim/session.h"
 
 /*
- * Damages one copied table of a store that no session uses, and tells the
+ * Damages a table, if it is copied, of a store that no session uses, and tells the
  * judge. False: nothing done.
  */
-bool damage_store(struct world *w, struct store *store);
+bool damage_store(struct world *w, struct store *store, int table);
 
 #endif

@@ -11,7 +11,7 @@
 #include "tests/sim/session.h"
 
 /* More than any history needs to settle. */
-#define SETTLE_STEPS 1000
+#define SETTLE_STEPS 3000
 
 struct history {
 	struct world w;
@@ -120,14 +120,6 @@ static void act_server_crash(struct history *h)
 	start(h);
 }
 
-static void act_damage(struct history *h)
-{
-	kill_process(h);
-	if (!open_store(h)) return;
-	damage_store(&h->w, h->store);
-	start(h);
-}
-
 /* ---- the other actions ---- */
 
 static void act_write(struct history *h)
@@ -168,15 +160,16 @@ static void act_message(struct history *h)
 static void act_chunk(struct history *h)
 {
 	for (int n = rng_range(&h->w.rng, 1, 3); n--;)
-		session_chunk(&h->session);
+		session_chunk(&h->session, rng_below(&h->w.rng, (unsigned)h->session.nsqls));
 }
 
 static void act_chunk_fails(struct history *h)
 {
 	static const enum chunk_failure why[] = {CHUNK_LOST, CHUNK_TIMEOUT, CHUNK_SCHEMA};
 	struct session *s = &h->session;
+	struct sql *q = &s->sqls[rng_below(&h->w.rng, (unsigned)s->nsqls)];
 
-	if (s->sql.phase != SQL_IDLE) sql_fail(&s->sql, s->copier, why[rng_below(&h->w.rng, 3)], h->w.now_us);
+	if (q->phase != SQL_IDLE) sql_fail(q, s->copier, why[rng_below(&h->w.rng, 3)], h->w.now_us);
 }
 
 static void act_push(struct history *h)
@@ -235,6 +228,75 @@ static void act_run(struct history *h)
 	session_start_run(&h->session, t, RUN_RESNAPSHOT, sweep, "");
 }
 
+static void request(struct history *h, int table)
+{
+	struct ask a = ask_draw(&h->w.rng, table);
+
+	if (session_can_request(&h->session) && h->w.configured[table]) session_request(&h->session, &a);
+}
+
+static void act_request(struct history *h)
+{
+	request(h, (int)rng_below(&h->w.rng, (unsigned)h->w.source.ntables));
+}
+
+/* What is damaged may have to wait for someone who asks for some of it. */
+static void act_damage(struct history *h)
+{
+	int t = (int)rng_below(&h->w.rng, (unsigned)h->w.source.ntables);
+
+	kill_process(h);
+	if (!open_store(h)) return;
+	damage_store(&h->w, h->store, t);
+	start(h);
+	for (int n = h->w.mend_later[t] ? rng_range(&h->w.rng, 0, 2) : 0; n--;)
+		request(h, t);
+}
+
+/* Mostly the runs that began last; some have ended, and some never were. */
+static uint64_t any_run(struct history *h)
+{
+	uint64_t back = rng_below(&h->w.rng, 5), last = h->session.last_run + 1;
+
+	return last > back ? last - back : last;
+}
+
+static void act_pause(struct history *h)
+{
+	if (session_is_between(&h->session)) session_pause(&h->session, any_run(h));
+}
+
+static void act_resume(struct history *h)
+{
+	uint64_t run = any_run(h);
+
+	if (session_is_between(&h->session) && run < ASKS_MAX) session_resume(&h->session, run);
+}
+
+/* Those of the program's own are needed. */
+static void act_stop(struct history *h)
+{
+	uint64_t run = any_run(h);
+
+	if (session_is_between(&h->session) && run < ASKS_MAX && h->w.asks[run].requested)
+		session_stop(&h->session, run);
+}
+
+static void act_purge(struct history *h)
+{
+	if (session_is_between(&h->session)) session_purge(&h->session);
+}
+
+static void act_load(struct history *h)
+{
+	struct rng *r = &h->w.rng;
+	struct copier_load load = {.queue_fill = rng_below(r, 5) / 4.0,
+							   .lag_us = (int64_t)rng_below(r, 4) * 1000000,
+							   .changes_rate = rng_below(r, 2) * 100.0};
+
+	copier_set_load(h->session.copier, load);
+}
+
 struct action {
 	void (*act)(struct history *h);
 	unsigned weight; /* of a thousand or so */
@@ -248,6 +310,8 @@ static const struct action actions[] = {
 	{act_acknowledge, 30, true}, {act_answer, 60, true},  {act_chunk_fails, 3, true},
 	{act_kill, 2, true},         {act_power, 2, true},    {act_reconnect, 2, true},
 	{act_server_crash, 2, true}, {act_damage, 4, true},   {act_run, 4, true},
+	{act_request, 8, true},      {act_pause, 4, true},    {act_resume, 4, true},
+	{act_stop, 2, true},         {act_purge, 20, true},   {act_load, 3, true},
 };
 #define ACTIONS (sizeof actions / sizeof *actions)
 
@@ -301,9 +365,13 @@ static void settle_step(struct history *h)
 		session_receive(s, &m);
 	else
 		act_keepalive(h);
-	session_chunk(s);
+	copier_set_load(s->copier, (struct copier_load){0});
+	if (!s->in_transaction) session_mend(s);
+	for (size_t i = 0; i < s->nsqls; i++)
+		session_chunk(s, i);
 	if (!s->in_transaction) session_push(s);
-	session_apply(s);
+	for (int n = 0; n < 4 && !s->doomed && session_apply(s); n++) /* more than a step makes */
+		;
 	if (session_can_commit(s)) session_commit(s);
 	session_answer(s);
 	h->w.now_us += 50000;
@@ -344,13 +412,16 @@ static struct source_shape draw_shape(struct rng *r)
 
 static struct copier_config draw_copier(struct rng *r)
 {
+	static const size_t bytes[] = {1 << 20, 1 << 20, 1 << 20, 40, 100};
+
 	return (struct copier_config){
 		.epoch = SESSION_EPOCH,
 		.chunk_rows_max = (uint32_t)rng_range(r, 1, 4),
 		.chunk_time_ms = 100,
-		.chunk_bytes = 1 << 20,
+		.chunk_bytes = bytes[rng_below(r, 5)],
 		.buffer_bytes = 1 << 20,
 		.windows_max = (size_t)rng_range(r, 1, 4),
+		.requests_max = (size_t)rng_range(r, 1, SESSION_SQL_MAX),
 	};
 }
 

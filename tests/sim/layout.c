@@ -36,6 +36,7 @@ void layout_init(struct layout *l, int table, const struct src_table *t, struct 
 	l->wide_columns[0] = add_column(l, "w0", OID_TEXT);
 	if (order == 1) l->key_column = (uint16_t)add_column(l, "id", OID_INT4);
 	l->version_column = add_column(l, "a", OID_INT4);
+	l->tenant_column = add_column(l, "tenant", OID_INT4);
 	if (l->nwide > 1) l->wide_columns[1] = add_column(l, "w1", OID_TEXT);
 	if (order == 2) l->key_column = (uint16_t)add_column(l, "id", OID_INT4);
 	l->schema.table_id = l->table_id;
@@ -63,12 +64,35 @@ void layout_texts(const struct layout *l, int key, struct src_row row, struct ro
 	memset(out, 0, sizeof *out);
 	snprintf(out->text[l->key_column], sizeof out->text[0], "%d", key);
 	snprintf(out->text[l->version_column], sizeof out->text[0], "%u", row.version);
+	out->null[l->tenant_column] = row.tenant == 0;
+	snprintf(out->text[l->tenant_column], sizeof out->text[0], "%u", row.tenant);
 	for (int i = 0; i < l->nwide; i++) {
 		int c = l->wide_columns[i];
 
 		out->null[c] = row.wide[i] == 0;
 		snprintf(out->text[c], sizeof out->text[c], "wide-%u", row.wide[i]);
 	}
+}
+
+static bool parse_number(const char *text, const char *prefix, uint32_t *out)
+{
+	size_t n = strlen(prefix);
+	char *end;
+
+	if (strncmp(text, prefix, n) != 0) return false;
+	*out = (uint32_t)strtoul(text + n, &end, 10);
+	return end > text + n && *end == '\0';
+}
+
+bool layout_row_of_texts(const struct layout *l, const struct row_texts *t, struct src_row *out)
+{
+	bool ok = parse_number(t->text[l->version_column], "", &out->version);
+
+	if (!t->null[l->tenant_column]) ok = parse_number(t->text[l->tenant_column], "", &out->tenant) && ok;
+	for (int i = 0; i < l->nwide; i++)
+		if (!t->null[l->wide_columns[i]])
+			ok = parse_number(t->text[l->wide_columns[i]], "wide-", &out->wide[i]) && ok;
+	return ok;
 }
 
 size_t layout_key(int key, uint8_t out[LAYOUT_KEY_SIZE])
@@ -119,6 +143,11 @@ static bool decode_wide(const struct cell *c, struct layout_entry *out, int i)
 	return c->kind != CELL_TEXT || text_number(c, "wide-", &out->row.wide[i]);
 }
 
+static bool decode_tenant(const struct cell *c, struct layout_entry *out)
+{
+	return c->kind == CELL_NULL || text_number(c, "", &out->row.tenant);
+}
+
 bool layout_decode(const struct layout *l, struct slice entry, struct layout_entry *out, struct err *err)
 {
 	struct cell cells[LAYOUT_COLUMNS_MAX];
@@ -133,11 +162,13 @@ bool layout_decode(const struct layout *l, struct slice entry, struct layout_ent
 	out->pos = head.pos;
 	if (head.flags & ROW_DELETED) return true;
 	ok = text_number(&cells[l->key_column], "", &key) &&
-		 text_number(&cells[l->version_column], "", &out->row.version);
+		 text_number(&cells[l->version_column], "", &out->row.version) &&
+		 decode_tenant(&cells[l->tenant_column], out);
 	for (int i = 0; i < l->nwide; i++)
 		ok = decode_wide(&cells[l->wide_columns[i]], out, i) && ok;
 	if (!ok) return err_set(err, ERR_CORRUPT, "a row with values that no table has");
 	out->key = (int)key;
-	out->other_doubt = cells[l->key_column].doubt || cells[l->version_column].doubt;
+	out->other_doubt =
+		cells[l->key_column].doubt || cells[l->version_column].doubt || cells[l->tenant_column].doubt;
 	return true;
 }

@@ -2,8 +2,8 @@
  * tests/sim/layout.h - how a simulated table looks to the product: its schema,
  * and rows and keys in the store's encoding.
  *
- * Columns are id (the key), a (a version's number) and wide values, in an
- * order of each table's own.
+ * Columns are id (the key), a (a version's number), tenant and wide values, in
+ * an order of each table's own.
  */
 #ifndef SIM_LAYOUT_H
 #define SIM_LAYOUT_H
@@ -13,7 +13,7 @@
 #include "state/schema.h"
 #include "tests/sim/source.h"
 
-#define LAYOUT_COLUMNS_MAX (2 + SRC_WIDE_MAX)
+#define LAYOUT_COLUMNS_MAX (3 + SRC_WIDE_MAX)
 
 struct layout {
 	int table;         /* index in the source */
@@ -23,7 +23,7 @@ struct layout {
 	struct column columns[LAYOUT_COLUMNS_MAX];
 	uint16_t key_column;
 	uint8_t key_kind;
-	int version_column, wide_columns[SRC_WIDE_MAX], nwide;
+	int version_column, tenant_column, wide_columns[SRC_WIDE_MAX], nwide;
 	const char *filter_sql; /* or NULL */
 	char from_sql[32];
 };
@@ -37,6 +37,8 @@ struct row_texts {
 	bool null[LAYOUT_COLUMNS_MAX];
 };
 void layout_texts(const struct layout *l, int key, struct src_row row, struct row_texts *out);
+/* The other way. False: not texts of ours. */
+bool layout_row_of_texts(const struct layout *l, const struct row_texts *texts, struct src_row *out);
 
 /* Encoded key of at most 8 bytes; returns its length. */
 #define LAYOUT_KEY_SIZE 8

@@ -63,8 +63,9 @@ static struct batch *dequeue(struct session *s)
 static const char *op_name(uint8_t kind)
 {
 	static const char *const names[] = {
-		"upsert", "delete",    "truncate", "commit", "position", "lineage", "table",      "schema",
-		"run",    "run state", "chunk",    "row",    "gone",     "seen",    "list doubt", "list suspects"};
+		"upsert", "delete", "truncate",   "commit",        "position",      "lineage", "table",
+		"schema", "run",    "keys",       "run state",     "chunk",         "row",     "gone",
+		"seen",   "purge",  "list doubt", "list suspects", "list run keys", "barrier"};
 
 	return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
@@ -97,6 +98,7 @@ static bool apply_batch(struct session *s, struct batch *b)
 	struct err err;
 
 	trace_batch(s, b);
+	judge_note(&s->w->judge, &(struct judge_view){&s->w->source, s->w->layouts, s->w->asks}, b);
 	return note(s, applier_apply(s->applier, b, &err), &err);
 }
 
@@ -107,13 +109,19 @@ static void take_answers(struct session *s)
 		s->answers_end = &(*s->answers_end)->next;
 }
 
+static bool moves_cursor(const struct session *s, const struct op *op)
+{
+	if (op->kind != OP_CHUNK || !op->u.run.chunk->moves_cursor) return false;
+	return MUTANT(CURSOR_EARLY) || s->w->asks[op->u.run.run_id].nlisted > 0;
+}
+
 /* A run's position becomes durable before the rows it has passed. */
 static void mutate_cursor_early(struct session *s, const struct batch *b)
 {
 	struct batch *early = batch_create();
 
 	for (size_t i = 0; i < b->n; i++)
-		if (b->ops[i].kind == OP_CHUNK && b->ops[i].u.run.chunk->moves_cursor) {
+		if (moves_cursor(s, &b->ops[i])) {
 			struct op *op = batch_add(early, OP_CHUNK);
 
 			*op = b->ops[i];
@@ -148,7 +156,7 @@ bool session_apply(struct session *s)
 	struct batch *b = dequeue(s);
 
 	if (b == NULL) return false;
-	if (MUTANT(CURSOR_EARLY)) mutate_cursor_early(s, b);
+	if (MUTANT(CURSOR_EARLY) || MUTANT(LIST_EARLY)) mutate_cursor_early(s, b);
 	if (MUTANT(CHECKPOINT_APART)) mutate_checkpoint_apart(s, b);
 	if (!s->doomed) apply_batch(s, b);
 	batch_destroy(b);
@@ -170,7 +178,8 @@ void session_commit(struct session *s)
 	s->committed = applier_committed(s->applier).lsn;
 	trace(trace_of(s), "store commits, checkpoint %lu", s->committed.v);
 	take_answers(s);
-	judge_look(&s->w->judge, &s->w->source, s->w->layouts, s->store);
+	judge_look(&s->w->judge, &(struct judge_view){&s->w->source, s->w->layouts, s->w->asks}, s->store);
+	s->w->committed = s->w->judge;
 }
 
 void session_sync(struct session *s)
@@ -356,37 +365,127 @@ static void gate_of_now(const struct session *s, char gate[SRC_SNAPSHOT_SIZE])
  * (WINDOWS.md, "Two sources"): a replica must have replayed the checkpoint, and on the
  * primary, after a replica, what was open at the start must have ended.
  */
-static bool can_ask(const struct session *s)
+static bool can_ask(const struct session *s, const struct sql *q)
 {
 	const struct source *src = &s->w->source;
 
-	if (s->sql.view.replica) return src->replay.v >= s->skip_below.v;
+	if (q->view.replica) return src->replay.v >= s->skip_below.v;
 	for (size_t i = 0; s->w->replica_used && i < src->nactive; i++)
 		if (src->active[i]->xid.v && src->active[i]->xid.v < s->first_xid.v) return false;
 	return true;
 }
 
-bool session_chunk(struct session *s)
+bool session_chunk(struct session *s, size_t i)
 {
+	struct sql *q = &s->sqls[i];
 	const struct chunk_request *r;
 
-	if (s->sql.phase != SQL_IDLE) {
-		sql_step(&s->sql, s->copier, s->w->now_us);
+	if (q->phase != SQL_IDLE) {
+		sql_step(q, s->copier, s->w->now_us);
 		return true;
 	}
-	if (!can_ask(s)) return false;
+	if (!can_ask(s, q)) return false;
 	r = copier_next(s->copier, s->w->now_us);
-	if (r) sql_ask(&s->sql, r, s->w->now_us);
+	if (r) sql_ask(q, r, s->w->now_us);
 	return r != NULL;
+}
+
+/* False: no room for one more in this history. */
+static bool can_start(const struct session *s, unsigned reserved)
+{
+	return s->last_run + 1 + reserved < ASKS_MAX;
+}
+
+static void run_is(struct session *s, uint64_t id, struct ask a)
+{
+	assert(id < ASKS_MAX);
+	s->w->asks[id] = a;
+	if (id > s->last_run) s->last_run = id;
+	if (ask_is_whole(&a) && a.sweep == SWEEP_ON) s->mending[a.table] = id;
 }
 
 void session_start_run(struct session *s, int table, enum run_kind kind, bool sweep, const char *gate)
 {
+	uint64_t id;
+
+	if (!can_start(s, 0)) return;
 	if (MUTANT(FIRST_ATTACH)) gate = "";
-	uint64_t id =
-		copier_start_run(s->copier, s->w->layouts[table].table_id, kind, sweep, gate, "sim", s->w->now_us);
+	id = copier_start_run(s->copier, s->w->layouts[table].table_id, kind, sweep, gate, "sim", s->w->now_us);
 
 	trace(trace_of(s), "run %lu over t%d starts, gate %s", id, table, gate);
+	run_is(s, id, ask_whole(table, sweep ? SWEEP_ON : SWEEP_OFF));
+}
+
+/* ---- what someone asks for ---- */
+
+void session_request(struct session *s, const struct ask *a)
+{
+	const struct ask *known;
+	bool is_new;
+	uint64_t id;
+
+	id = ask_request(a, s->copier, s->w->layouts[a->table].table_id, &is_new, s->w->now_us);
+	trace(trace_of(s),
+		  "someone asks for a run of t%d \"%s\" where %s from %d to %d, %d keys, sweep %d: run %lu", a->table,
+		  a->name, ask_where(a), a->low, a->high, a->nlisted, a->sweep, id);
+	known = &s->w->asks[id];
+	if (is_new)
+		run_is(s, id, *a);
+	else if (a->name[0] == '\0' || strcmp(a->name, known->name) != 0 || known->table != a->table)
+		trace_fail(trace_of(s), "run %lu is not the one of that name", id);
+}
+
+bool session_can_request(const struct session *s)
+{
+	return session_is_between(s) && can_start(s, ASKS_RESERVED);
+}
+
+void session_pause(struct session *s, uint64_t run)
+{
+	bool known = copier_pause_run(s->copier, run, s->w->now_us);
+
+	trace(trace_of(s), "someone pauses run %lu%s", run, known ? "" : ", which is not open");
+}
+
+void session_resume(struct session *s, uint64_t run)
+{
+	bool known = copier_resume_run(s->copier, run, s->w->now_us);
+
+	trace(trace_of(s), "someone resumes run %lu%s", run, known ? "" : ", which is not open");
+	s->w->asks[run].resumed++;
+}
+
+void session_stop(struct session *s, uint64_t run)
+{
+	struct ask *a = &s->w->asks[run];
+	enum run_stop stop = copier_stop_run(s->copier, run, "someone wants it", s->w->now_us);
+
+	trace(trace_of(s), "someone stops run %lu: %d", run, stop);
+	if (stop != RUN_STOP_OK) return;
+	a->stopped = true;
+	if (s->mending[a->table] == run) s->mending[a->table] = 0;
+}
+
+void session_mend(struct session *s)
+{
+	for (uint64_t id = 1; id <= s->last_run; id++)
+		if (s->w->judge.runs[id].state == RUN_PAUSED) session_resume(s, id);
+	for (int t = 0; t < s->w->source.ntables; t++) {
+		struct ask a = ask_whole(t, SWEEP_ON);
+
+		a.requested = true;
+		if (s->w->judge.tables[t].mended_by && s->mending[t] == 0) session_request(s, &a);
+	}
+}
+
+void session_purge(struct session *s)
+{
+	struct op *op = batch_add(s->held, OP_PURGE);
+
+	op->u.purge = (struct op_purge){.now_us = s->w->now_us,
+									.limit = (uint32_t)rng_range(&s->w->rng, 1, 4),
+									.scan_limit = (uint32_t)rng_range(&s->w->rng, 1, 12)};
+	trace(trace_of(s), "purge");
 }
 
 static void set_table(struct session *s, int table, bool copied)
@@ -465,12 +564,27 @@ static const struct table_record *memory_table(const struct memory *m, uint32_t 
 	return NULL;
 }
 
-static bool memory_has_open_run(const struct memory *m, uint32_t table_id, uint64_t from)
+/* The program's own. */
+static bool memory_has_open_run(const struct memory *m, uint32_t table_id)
 {
 	for (size_t i = 0; i < m->nruns; i++)
-		if (m->runs[i].table_id == table_id && m->runs[i].id >= from && run_record_is_open(&m->runs[i]))
+		if (m->runs[i].table_id == table_id && m->runs[i].kind != RUN_REQUESTED &&
+			run_record_is_open(&m->runs[i]))
 			return true;
 	return false;
+}
+
+/* Of a damaged table: a run that puts all of it right. */
+static uint64_t memory_mending(const struct session *s, const struct memory *m, int table)
+{
+	uint64_t from = s->w->judge.tables[table].mended_by;
+
+	for (size_t i = 0; i < m->nruns; i++)
+		if (m->runs[i].table_id == s->w->layouts[table].table_id && from && m->runs[i].id >= from &&
+			m->runs[i].sweep == SWEEP_ON && !run_record_is_scoped(&m->runs[i]) &&
+			run_record_is_open(&m->runs[i]))
+			return m->runs[i].id;
+	return 0;
 }
 
 static void load(struct session *s, const struct memory *m)
@@ -521,13 +635,26 @@ static void resume(struct session *s, const struct memory *m)
 	for (int t = 0; t < s->w->source.ntables; t++) {
 		uint32_t id = s->w->layouts[t].table_id;
 		const struct table_record *rec = memory_table(m, id);
-		uint64_t mended_by = s->w->judge.tables[t].mended_by;
 
 		if (!s->w->configured[t]) continue;
-		if (mended_by ? !memory_has_open_run(m, id, mended_by)
-					  : (!rec || rec->state == TABLE_COPYING) && !memory_has_open_run(m, id, 0))
-			session_start_run(s, t, mended_by ? RUN_RESNAPSHOT : RUN_INITIAL, true, mended_by ? "" : gate);
+		s->mending[t] = memory_mending(s, m, t);
+		if (s->w->judge.tables[t].mended_by) {
+			if (!s->mending[t] && !s->w->mend_later[t]) session_start_run(s, t, RUN_RESNAPSHOT, true, "");
+		} else if ((!rec || rec->state == TABLE_COPYING) && !memory_has_open_run(m, id)) {
+			session_start_run(s, t, RUN_INITIAL, true, gate);
+		}
 	}
+}
+
+static void connect_sql(struct session *s)
+{
+	struct world *w = s->w;
+	struct src_view view = {.replica = rng_chance(&w->rng, w->replica_percent)};
+
+	s->nsqls = w->copier_config.requests_max;
+	for (size_t i = 0; i < s->nsqls; i++)
+		sql_init(&s->sqls[i], &w->source, w->layouts, w->asks, view, w->late_high);
+	w->replica_used = w->replica_used || view.replica;
 }
 
 bool session_start(struct session *s, struct world *w, struct store *store)
@@ -542,9 +669,8 @@ bool session_start(struct session *s, struct world *w, struct store *store)
 	s->queue_end = &s->queue;
 	s->answers_end = &s->answers;
 	s->held = batch_create();
-	sql_init(&s->sql, &w->source, w->layouts,
-			 (struct src_view){.replica = rng_chance(&w->rng, w->replica_percent)}, w->late_high);
-	w->replica_used = w->replica_used || s->sql.view.replica;
+	connect_sql(s);
+	w->committed = w->judge;
 	s->first_xid = w->source.next_xid;
 	/* Synced first: what a killed process left may not be durable. */
 	if (!memory_read(store, &m, &err) || !store_sync(store, &err) ||
@@ -553,7 +679,8 @@ bool session_start(struct session *s, struct world *w, struct store *store)
 		return note(s, false, &err);
 	}
 	take_answers(s);
-	config.next_run_id = m.nruns ? m.runs[m.nruns - 1].id + 1 : 1;
+	s->last_run = m.nruns ? m.runs[m.nruns - 1].id : 0;
+	config.next_run_id = s->last_run + 1;
 	s->copier = copier_create(&config, (struct copier_sink){s, emit});
 	trace(&w->trace, "session starts, checkpoint %lu, %zu unseen", m.checkpoint.lsn.v, m.nunseen);
 	load(s, &m);
@@ -574,7 +701,8 @@ void session_kill(struct session *s)
 
 	if (s->w == NULL) return;
 	trace(trace_of(s), "session ends");
-	sql_drop(&s->sql);
+	for (size_t i = 0; i < s->nsqls; i++)
+		sql_drop(&s->sqls[i]);
 	copier_destroy(s->copier);
 	applier_destroy(s->applier);
 	while ((b = dequeue(s)) != NULL)
@@ -586,6 +714,7 @@ void session_kill(struct session *s)
 		s->answers = a->next;
 		answer_destroy(a);
 	}
+	s->w->judge = s->w->committed;
 	memset(s, 0, sizeof *s);
 }
 

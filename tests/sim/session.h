@@ -16,7 +16,8 @@
 #include "tests/sim/sql.h"
 #include "tests/sim/walsender.h"
 
-#define SESSION_EPOCH 1
+#define SESSION_EPOCH   1
+#define SESSION_SQL_MAX 3
 
 /* What outlives a session; the history owns it. */
 struct world {
@@ -27,10 +28,12 @@ struct world {
 	struct layout layouts[SRC_TABLES_MAX];
 	bool configured[SRC_TABLES_MAX]; /* the user wants the table */
 	bool send_empty;
-	unsigned replica_percent; /* sessions that read chunks from a replica */
-	bool replica_used;        /* some session has */
-	bool late_high;           /* windows may close in another order than they were asked for */
-	struct judge judge;
+	unsigned replica_percent;        /* sessions that read chunks from a replica */
+	bool replica_used;               /* some session has */
+	bool late_high;                  /* windows may close in another order than they were asked for */
+	struct judge judge, committed;   /* as of the last commit or start */
+	struct ask asks[ASKS_MAX];       /* by run; what a crash took is overwritten by its successor */
+	bool mend_later[SRC_TABLES_MAX]; /* a damaged table waits until the writers stop */
 	int64_t now_us;
 	struct copier_config copier_config;
 };
@@ -40,7 +43,10 @@ struct session {
 	struct store *store;
 	struct applier *applier;
 	struct copier *copier;
-	struct sql sql;
+	struct sql sqls[SESSION_SQL_MAX]; /* as many as the copier may ask at once */
+	size_t nsqls;
+	uint64_t mending[SRC_TABLES_MAX]; /* a run that puts right all of a damaged table; 0: none */
+	uint64_t last_run;
 	struct batch *held; /* operations not pushed yet */
 	struct batch *queue, **queue_end;
 	struct answer *answers, **answers_end;
@@ -70,11 +76,20 @@ void session_commit(struct session *s); /* and the judge looks */
 void session_sync(struct session *s);   /* what is committed becomes durable */
 void session_acknowledge(struct session *s);
 bool session_answer(struct session *s); /* one answer reaches the copier; false: none */
-/* A step of the open chunk, or asks for one; false: nothing to ask. */
-bool session_chunk(struct session *s);
+/* A step of a connection's chunk, or asks for one; false: nothing to ask. */
+bool session_chunk(struct session *s, size_t i);
 /* Only between source transactions. */
 void session_start_run(struct session *s, int table, enum run_kind kind, bool sweep, const char *gate);
 void session_add_table(struct session *s, int table);
+/* What someone asks for: a run of the table, which may turn out to be one that is open. */
+bool session_can_request(const struct session *s);
+void session_request(struct session *s, const struct ask *a);
+void session_pause(struct session *s, uint64_t run);
+void session_resume(struct session *s, uint64_t run);
+void session_stop(struct session *s, uint64_t run);
+/* Whatever is paused goes on, and what is damaged is put right. */
+void session_mend(struct session *s);
+void session_purge(struct session *s); /* a step */
 bool session_is_between(const struct session *s);
 
 #endif

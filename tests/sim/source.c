@@ -43,7 +43,7 @@ static uint32_t new_wide(struct source *s)
 
 static struct src_row new_row(struct source *s, const struct src_table *t)
 {
-	struct src_row row = {.version = s->next_version++};
+	struct src_row row = {.version = s->next_version++, .tenant = rng_below(s->rng, SRC_TENANTS)};
 
 	for (int i = 0; i < t->nwide; i++)
 		row.wide[i] = new_wide(s);
@@ -265,8 +265,8 @@ static void row_insert(struct source *s, struct src_tx *tx, int table, int key)
 
 	chain_push(&t->chains[key], tx, tx->nops++, row);
 	if (source_publishes(t, row)) tx_event(s, tx, SRC_INSERT, table, key)->row = row;
-	trace(s->trace, "xid %lu inserts t%d[%d] v%u w%u,%u", tx->xid.v, table, key, row.version, row.wide[0],
-		  row.wide[1]);
+	trace(s->trace, "xid %lu inserts t%d[%d] v%u of %u w%u,%u", tx->xid.v, table, key, row.version,
+		  row.tenant, row.wide[0], row.wide[1]);
 }
 
 static void row_delete(struct source *s, struct src_tx *tx, int table, int key)
@@ -287,11 +287,12 @@ static void row_update(struct source *s, struct src_tx *tx, int table, int from,
 
 	for (int i = 0; i < t->nwide; i++)
 		if (rng_chance(s->rng, 70)) row.wide[i] = old.wide[i];
+	if (rng_chance(s->rng, 60)) row.tenant = old.tenant;
 	if (from != key) chain_push(&t->chains[from], tx, tx->nops, (struct src_row){0});
 	chain_push(&t->chains[key], tx, tx->nops++, row);
 	publish_update(s, tx, table, from, key, old, row);
-	trace(s->trace, "xid %lu updates t%d[%d] v%u -> [%d] v%u w%u,%u", tx->xid.v, table, from, old.version,
-		  key, row.version, row.wide[0], row.wide[1]);
+	trace(s->trace, "xid %lu updates t%d[%d] v%u -> [%d] v%u of %u w%u,%u", tx->xid.v, table, from,
+		  old.version, key, row.version, row.tenant, row.wide[0], row.wide[1]);
 }
 
 /* A free key that tx may take, or -1. */

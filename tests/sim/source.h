@@ -22,6 +22,7 @@
 #define SRC_TABLES_MAX 3
 #define SRC_KEYS_MAX   8
 #define SRC_WIDE_MAX   2
+#define SRC_TENANTS    4 /* NULL is one */
 #define SRC_SUBS_MAX   8
 #define SRC_ACTIVE_MAX 16 /* open, prepared and hung transactions */
 
@@ -29,6 +30,7 @@
  * of line. */
 struct src_row {
 	uint32_t version;
+	uint32_t tenant; /* what conditions are about: 1 to 3, 0 is NULL */
 	uint32_t wide[SRC_WIDE_MAX];
 };
 
