@@ -131,14 +131,20 @@ class Bench:
         """As a daemon; the caller ends it with stop()."""
         self.log = place("daemon.log")
         with open(self.log, "wb") as f:
-            return harness.spawn(self.argv(*more), "KILL", stdin=subprocess.DEVNULL, stdout=f, stderr=f,
-                                 env=harness.environment(), cwd="/")
+            daemon = harness.spawn(self.argv(*more), "KILL", stdin=subprocess.DEVNULL, stdout=f, stderr=f,
+                                   env=harness.environment(), cwd="/")
+        self.watch = MemoryWatch(daemon.pid)
+        self.watch.start()
+        return daemon
 
     def stop(self, daemon):
+        """Its peak of anonymous memory, MiB."""
+        peak = self.watch.stop() / 1024
         daemon.terminate()
         if daemon.wait(60) != 0:
             with open(self.log, errors="replace") as f:
                 raise Failure(f"the daemon ended with {daemon.returncode}: {f.read()[-3000:]}")
+        return peak
 
     def wait_streaming(self):
         until("a slot in use", lambda: self.value(
@@ -150,12 +156,10 @@ class Bench:
         r = harness.command("wait", "--store", self.store, harness.end_of_wal(self.source, self.db), timeout=600)
         check(r.code == 0, lambda: f"wait: {r}")
 
-    def resnapshot(self, daemon):
-        """The daemon that reads all rows again."""
-        self.stop(daemon)
-        daemon = self.start("--snapshot", "always")
-        self.wait_streaming()
-        return daemon
+    def resnapshot(self):
+        """Asks the running daemon for all rows again."""
+        r = harness.command("snapshot", "start", "--store", self.store, "public.rows")
+        check(r.code == 0, lambda: f"snapshot start: {r}")
 
     def drop_slot(self, name):
         until(f"slot {name} is free", lambda: not self.value(
@@ -284,7 +288,7 @@ class Results:
     """Figures with their goals. A goal is ("at least" | "at most", number), or None."""
 
     def __init__(self):
-        self.figures, self.samples = [], {}
+        self.figures, self.samples, self.failed = [], {}, []
 
     def keep(self, work, **samples):
         """Everything that was measured, for the JSON."""

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lab  # noqa: E402
 import works  # noqa: E402
-from harness import Server, find_pgbin, server_major  # noqa: E402
+from harness import Failure, Server, find_pgbin, server_major  # noqa: E402
 from lab import DEFAULTS, SCALE, SOURCE, say  # noqa: E402
 
 
@@ -45,7 +45,7 @@ def write(path, results, began):
         return
     with open(path, "w") as f:
         json.dump({"machine": machine(), "scale": SCALE, "rounds": lab.ROUNDS, "seconds": round(time.time() - began),
-                   "figures": results.figures, "samples": results.samples}, f, indent=1)
+                   "failed": results.failed, "figures": results.figures, "samples": results.samples}, f, indent=1)
 
 
 def main():
@@ -56,12 +56,18 @@ def main():
             Server("peer", settings=DEFAULTS, fsync=True, fresh=True) as peer:
         for word in words:
             say(f"{word}: {works.ALL[word].__doc__}")
-            works.ALL[word](results, source, peer)
+            try:
+                works.ALL[word](results, source, peer)
+            except Failure as e:
+                results.failed.append(word)
+                say(f"  FAILED: {e}")
             write(path, results, began)
     print(results.table())
     missed = sum(f["reached"] is False for f in results.figures)
-    print(f"\n{sum(bool(f['reached']) for f in results.figures)} goals reached, {missed} not reached")
+    print(f"\n{sum(bool(f['reached']) for f in results.figures)} goals reached, {missed} not reached"
+          + "".join(f"; {word} failed" for word in results.failed))
+    return 1 if results.failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

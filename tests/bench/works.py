@@ -15,7 +15,8 @@ CREATE TABLE mark (id int PRIMARY KEY, n bigint NOT NULL)
 """
 
 # About 130 bytes in PostgreSQL's heap.
-ROW = "i, i % 1000, timestamptz '2024-01-01' + i * interval '1 second', i % 10000 / 100.0, md5(i::text) || md5((-i)::text)"
+ROW = ("i, i % 1000, timestamptz '2024-01-01' + i * interval '1 second', i % 10000 / 100.0,"
+       " md5(i::text) || md5((-i)::text)")
 
 # So many transactions of one row each, by a procedure: the client's round trips are not what is measured.
 UPDATES = """
@@ -214,12 +215,13 @@ def latency(results, source, peer):
             writers.finish()
             samples.append((sync, seen))
             results.keep("latency", fdatasync_us=round(sync, 1), **seen)
-        bench.stop(daemon)
+        peak = bench.stop(daemon)
     for name, factor in (("p50", 2), ("p99", 5)):
         limit = median(sync * factor + 2000 for sync, _ in samples)
         results.add(work, name, median(seen[f"{name}_us"] for _, seen in samples) / 1000, "ms",
                     ("at most", round(limit / 1000, 2)))
     results.add(work, "one fdatasync", median(sync for sync, _ in samples) / 1000, "ms")
+    results.add(work, "peak anonymous memory", peak, "MiB", ("at most", 64))
 
 
 # ---- (f), and what the source's own clients feel ----
@@ -235,10 +237,10 @@ def resnapshot(results, source, peer):
         first = copy_once(bench).seconds
         samples.append((first, *resnapshot_once(bench, rows, rate)))
         results.keep("resnapshot", copy=round(first, 3), again=samples[-1][1], lag=samples[-1][2])
-    results.add(work, "x the first copy, without load", median(first / again for first, again, _ in samples), "",
-                ("at least", 0.3))
+    results.add(work, "x the first copy, without load", median(s[0] / s[1] for s in samples), "", ("at least", 0.3))
     results.add(work, "longest from COMMIT to visible", max(s[2]["max_us"] for s in samples) / 1e6, "s",
                 ("at most", 2))
+    results.add(work, "peak anonymous memory", max(s[3] for s in samples), "MiB", ("at most", 64))
     bench.drop()
 
 
@@ -246,19 +248,18 @@ UPDATE = "UPDATE rows SET n = $1 % 1000 WHERE id = $2"
 
 
 def resnapshot_once(bench, rows, rate):
-    """Seconds it took, and how long commits took to be seen meanwhile."""
+    """Seconds it took, how long commits took to be seen meanwhile, and the daemon's memory."""
     daemon = bench.start()
     bench.wait_streaming()
     writers = load(bench.source, bench.db, UPDATE, rate, 4, 3600, rows)
     beats, watch = beat(bench, 50, 1, 20)
     run = Helper(LOOK, "progress", bench.store, "rows")
-    daemon = bench.resnapshot(daemon)
+    bench.resnapshot()
     took = run.finish()["seconds"]
     beats.finish(stop=True)
     seen = watch.finish()
     writers.finish(stop=True)
-    bench.stop(daemon)
-    return took, seen
+    return took, seen, bench.stop(daemon)
 
 
 def foreground(results, source, peer):
@@ -275,7 +276,7 @@ def foreground(results, source, peer):
     for _ in range(ROUNDS):
         without = load(source, bench.db, UPDATE, rate, 4, 6, rows).finish()
         run = Helper(LOOK, "progress", bench.store, "rows")
-        daemon = bench.resnapshot(daemon)
+        bench.resnapshot()
         writers = load(source, bench.db, UPDATE, rate, 4, 3600, rows)
         run.finish()
         samples.append((without, writers.finish(stop=True)))
@@ -307,11 +308,12 @@ def reads(results, source, peer):
         samples.append(seen)
         results.keep("reads", **seen)
     writers.finish(stop=True)
-    bench.stop(daemon)
-    results.add(work, "scan, x a plain LMDB scan", median(s["plain"]["seconds"] / s["scan"]["seconds"] for s in samples),
-                "", ("at least", 0.8))
+    peak = bench.stop(daemon)
+    ratio = median(s["plain"]["seconds"] / s["scan"]["seconds"] for s in samples)
+    results.add(work, "scan, x a plain LMDB scan", ratio, "", ("at least", 0.8))
     results.add(work, "scan", median(rows / s["scan"]["seconds"] for s in samples), "rows/s")
     results.add(work, "one row by key, warm", median(s["points"]["us"] for s in samples), "us", ("at most", 3))
+    results.add(work, "peak anonymous memory", peak, "MiB", ("at most", 64))
     bench.drop()
 
 
