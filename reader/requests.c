@@ -32,7 +32,8 @@ struct job {
 	struct resolved found;
 	size_t checked;
 	struct outcome outcome;
-	uint64_t token, commits; /* commits: what has to become durable; 0 = not known yet */
+	uint64_t token, commits; /* commits: how many have to be durable */
+	bool committed;          /* commits is known */
 };
 
 struct requests {
@@ -284,7 +285,7 @@ static void record(struct job *j)
 	outcome_finish(&j->outcome);
 	carry_out(q, &j->request, &j->found, &j->outcome);
 	j->token = emit_barrier(q);
-	j->commits = 0;
+	j->committed = false;
 	j->phase = PHASE_RECORDED;
 }
 
@@ -364,8 +365,12 @@ void requests_submit(struct requests *q, struct request *r, requests_done_fn don
 bool requests_answered(struct requests *q, uint64_t token, uint64_t commits)
 {
 	if ((token & TOKEN_BIT) == 0) return false;
-	for (struct job *j = q->jobs; j != NULL; j = j->next)
-		if (j->phase == PHASE_RECORDED && j->token == token) j->commits = commits;
+	for (struct job *j = q->jobs; j != NULL; j = j->next) {
+		if (j->phase == PHASE_RECORDED && j->token == token) {
+			j->commits = commits;
+			j->committed = true;
+		}
+	}
 	if (token == q->fresh_token) forget_fresh(q); /* they are in the store now */
 	return true;
 }
@@ -374,7 +379,7 @@ void requests_durable(struct requests *q, uint64_t durable_commits)
 {
 	for (struct job *j = q->jobs, *next; j != NULL; j = next) {
 		next = j->next;
-		if (j->phase == PHASE_RECORDED && j->commits != 0 && j->commits <= durable_commits) finish(j, NULL);
+		if (j->phase == PHASE_RECORDED && j->committed && j->commits <= durable_commits) finish(j, NULL);
 	}
 }
 

@@ -438,7 +438,7 @@ def test_a_server_far_away():
             tm.start()
             tm.wait_live("t")
             chunks = tm.status()["runs"][0]["chunks"]
-            check(chunks < 60, f"{chunks} chunks")
+            check(chunks < 2000, f"{chunks} chunks")
             tm.equal("t")
 
 
