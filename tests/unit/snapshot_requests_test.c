@@ -485,7 +485,7 @@ static const struct op *list_begins(struct fixture *f)
 
 	have_table(f);
 	for (int i = 1; i <= 3; i++) {
-		char id[8];
+		char id[12];
 
 		snprintf(id, sizeof id, "%d", i);
 		buf_put_blob(&keys, (const uint8_t *)id, strlen(id));
