@@ -1,58 +1,46 @@
 """ALTER TABLE while streaming, during a copy and while stopped: the live table equals the source."""
 
-from harness import Server, Tidemark, check, timeout, until
-from schema_changes import CHANGES, make_table, settle, write
+from harness import Server, Tidemark, check, until
+from schema_changes import CHANGES, each_case, make_table, settle, write
 
 
-@timeout(240)
 def test_while_streaming():
-    for name, statement in CHANGES:
-        with Server() as server, Tidemark(server, "public.t") as tm:
-            make_table(server, 500)
-            tm.start()
-            tm.wait_live("t")
-            server.sql(statement)
-            write(server)
-            try:
-                settle(tm)
-                server.sql("UPDATE t SET last = 'later' WHERE id % 3 = 0")
-                settle(tm)
-            except AssertionError as e:
-                raise AssertionError(f"{name}: {e}") from e
+    def body(server, tm, statement):
+        make_table(server, 500)
+        tm.start()
+        tm.wait_live("t")
+        server.sql(statement)
+        write(server)
+        settle(tm)
+        server.sql("UPDATE t SET last = 'later' WHERE id % 3 = 0")
+        settle(tm)
+    each_case(CHANGES, body)
 
 
-@timeout(240)
 def test_during_the_copy():
-    for name, statement in CHANGES:
-        with Server() as server, Tidemark(server, "public.t", args=["--chunk-rows", 2]) as tm:
-            make_table(server, 600)
-            tm.start()
-            tm.hold_copy("t")
-            server.sql(statement)
-            write(server)
-            tm.release_copy()
-            try:
-                settle(tm)
-            except AssertionError as e:
-                raise AssertionError(f"{name}: {e}") from e
+    def body(server, tm, statement):
+        make_table(server, 2000)
+        tm.start()
+        tm.hold_copy("t")
+        server.sql(statement)
+        write(server)
+        tm.release_copy()
+        settle(tm)
+    each_case(CHANGES, body, args=["--chunk-rows", 2])
 
 
-@timeout(240)
 def test_while_stopped():
-    for name, statement in CHANGES:
-        with Server() as server, Tidemark(server, "public.t") as tm:
-            make_table(server, 500)
-            tm.start()
-            tm.wait_live("t")
-            tm.stop()
-            server.sql("UPDATE t SET last = 'old shape' WHERE id < 20")
-            server.sql(statement)
-            write(server)
-            tm.start()
-            try:
-                settle(tm)
-            except AssertionError as e:
-                raise AssertionError(f"{name}: {e}") from e
+    def body(server, tm, statement):
+        make_table(server, 500)
+        tm.start()
+        tm.wait_live("t")
+        tm.stop()
+        server.sql("UPDATE t SET last = 'old shape' WHERE id < 20")
+        server.sql(statement)
+        write(server)
+        tm.start()
+        settle(tm)
+    each_case(CHANGES, body)
 
 
 def test_rewritten_while_idle():
@@ -132,27 +120,23 @@ def test_not_a_change():
         check(len(tm.status()["runs"]) == runs, "it copied the table again")
 
 
-@timeout(240)
 def test_between_changes_of_one_transaction():
     """Each row is read in the columns of its time: running and stopped."""
-    for name, statement in CHANGES:
-        with Server() as server, Tidemark(server, "public.t") as tm:
-            make_table(server, 300)
-            tm.start()
-            tm.wait_live("t")
-            between = ("BEGIN; UPDATE t SET v = 'before' WHERE id BETWEEN 10 AND 20; INSERT INTO t (id, n) VALUES (5000, 1); " + statement +
-                       "; UPDATE t SET last = 'after' WHERE id BETWEEN 15 AND 25; INSERT INTO t (id) VALUES (5001); DELETE FROM t WHERE id = 12; COMMIT")
-            try:
-                server.sql(between)
-                settle(tm)
-                tm.stop()
-                server.sql("DROP TABLE t")
-                make_table(server, 300)
-                tm.start()
-                settle(tm)
-                tm.stop()
-                server.sql(between)
-                tm.start()
-                settle(tm)
-            except AssertionError as e:
-                raise AssertionError(f"{name}: {e}") from e
+    def body(server, tm, statement):
+        make_table(server, 300)
+        tm.start()
+        tm.wait_live("t")
+        between = ("BEGIN; UPDATE t SET v = 'before' WHERE id BETWEEN 10 AND 20; INSERT INTO t (id, n) VALUES (5000, 1); " + statement +
+                   "; UPDATE t SET last = 'after' WHERE id BETWEEN 15 AND 25; INSERT INTO t (id) VALUES (5001); DELETE FROM t WHERE id = 12; COMMIT")
+        server.sql(between)
+        settle(tm)
+        tm.stop()
+        server.sql("DROP TABLE t")
+        make_table(server, 300)
+        tm.start()
+        settle(tm)
+        tm.stop()
+        server.sql(between)
+        tm.start()
+        settle(tm)
+    each_case(CHANGES, body)

@@ -1,7 +1,7 @@
 """--on-schema-change, and columns added without a value in any row: what is read again, what is left, what ends the program."""
 
-from harness import EXIT_USAGE, Server, Tidemark, check, end_of_wal, lsn, timeout, until
-from schema_changes import make_table, runs, settle, write
+from harness import EXIT_USAGE, Server, Tidemark, check, end_of_wal, lsn, until
+from schema_changes import each_case, make_table, runs, settle, write
 
 
 def test_added_without_a_default():
@@ -85,31 +85,37 @@ def stopped(tm, *fragments):
         check(f in sentence, lambda: f"{f!r} is not in: {sentence}")
 
 
-@timeout(240)
+STOPS = [
+    ("added", "ALTER TABLE t ADD extra text", "column extra is new"),
+    ("dropped", "ALTER TABLE t DROP COLUMN gone", "column gone is gone"),
+    ("retyped", "ALTER TABLE t ALTER n TYPE bigint", "column n has another type"),
+    ("rewritten", "ALTER TABLE t ALTER v TYPE text USING v || '!'", "rewritten"),
+    ("another key", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (v)", "its key is another"),
+    ("there and back", "ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t", None),
+    ("made again", "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'new')", "dropped and made again"),
+]
+
+
 def test_stop():
     """While streaming and at a start; nothing is lost when it goes on with backfill."""
-    for statement, said in (("ALTER TABLE t ADD extra text", "column extra is new"), ("ALTER TABLE t DROP COLUMN gone", "column gone is gone"),
-                            ("ALTER TABLE t ALTER n TYPE bigint", "column n has another type"), ("ALTER TABLE t ALTER v TYPE text USING v || '!'", "rewritten"),
-                            ("ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (v)", "its key is another"), ("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t", None),
-                            ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'new')", "dropped and made again")):
-        with Server() as server, Tidemark(server, "public.*", args=["--on-schema-change", "stop"]) as tm:
-            make_table(server, 300)
-            tm.start()
-            tm.wait_live("t")
-            server.sql("UPDATE t SET v = 'unlike' || id WHERE id < 10")
-            tm.wait()
-            server.sql(statement)
-            server.sql("UPDATE t SET v = 'later' WHERE id = 1; INSERT INTO t (id, v) VALUES (1000, 'x')")
-            if said is None:
-                settle(tm)
-                continue
-            stopped(tm, "public.t was altered", said, "--on-schema-change")
-            before = tm.content()
-            tm.start()
-            stopped(tm, "public.t was altered", said)
-            check(tm.content() == before, "the store changed")
-            tm.start("--on-schema-change", "backfill")
-            settle(tm)
+    def body(server, tm, statement, said):
+        make_table(server, 300)
+        tm.start()
+        tm.wait_live("t")
+        server.sql("UPDATE t SET v = 'unlike' || id WHERE id < 10")
+        tm.wait()
+        server.sql(statement)
+        server.sql("UPDATE t SET v = 'later' WHERE id = 1; INSERT INTO t (id, v) VALUES (1000, 'x')")
+        if said is None:
+            return settle(tm)
+        stopped(tm, "public.t was altered", said, "--on-schema-change")
+        before = tm.content()
+        tm.start()
+        stopped(tm, "public.t was altered", said)
+        check(tm.content() == before, "the store changed")
+        tm.start("--on-schema-change", "backfill")
+        settle(tm)
+    each_case(STOPS, body, args=["--on-schema-change", "stop"])
 
 
 def test_stop_at_another_name():

@@ -1,8 +1,9 @@
 """What the tests of ALTER TABLE share."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from harness import Failure
+from harness import Failure, Server, Tidemark, place
 
 CHANGES = [
     ("add column", "ALTER TABLE t ADD extra text"),
@@ -45,3 +46,31 @@ def settle(tm):
 
 def runs(tm):
     return len(tm.status()["runs"])
+
+
+class Database:
+    """A server as seen from one database."""
+
+    def __init__(self, server, name):
+        self.server, self.name = server, name
+
+    def sql(self, text, *params):
+        return self.server.sql(text, *params, db=self.name)
+
+
+def each_case(cases, body, args=()):
+    """body(database, tidemark, *rest) for each (name, *rest), some at a time: most of their time is waiting for a look at the catalog."""
+    with Server(settings={"max_wal_senders": 20, "max_replication_slots": 20}) as server:
+        def run(n, name, rest):
+            db = f"case{n}"
+            with Tidemark(server, "public.t", db=db, store=place(db), args=["--slot", db, *args]) as tm:
+                try:
+                    body(Database(server, db), tm, *rest)
+                except AssertionError as e:
+                    raise AssertionError(f"{name}: {e}") from e
+        for n in range(len(cases)):
+            server.database(f"case{n}")
+        with ThreadPoolExecutor(4) as pool:
+            running = [pool.submit(run, n, name, rest) for n, (name, *rest) in enumerate(cases)]
+        for future in running:
+            future.result()
