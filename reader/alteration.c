@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Types below it are the server's own: FirstNormalObjectId. */
+#define FIRST_USER_OID 16384
+
 static bool same_key(const struct schema *a, const struct schema *b)
 {
 	if (a->nkeys != b->nkeys) return false;
@@ -41,6 +44,16 @@ static bool is_extended(const struct stored *s, size_t i, const struct schema *n
 	return true;
 }
 
+/* The texts of the key are others now, and the server may not even read the old ones. */
+static bool key_reads_otherwise(const struct table_record *r, const struct source_table *now)
+{
+	const struct schema *s = now->schema;
+	if (!shape_retypes(r->shape, now->shape)) return false;
+	for (uint16_t k = 0; k < s->nkeys; k++)
+		if (s->columns[s->key_columns[k]].type_oid >= FIRST_USER_OID) return true;
+	return false;
+}
+
 static bool same_name(const struct table_record *r, const struct source_table *t)
 {
 	return strcmp(r->schema_name, t->schema_name) == 0 && strcmp(r->table_name, t->table_name) == 0;
@@ -50,7 +63,7 @@ enum alteration alteration_find(const struct stored *s, size_t i, const struct s
 {
 	const struct table_record *r = &s->tables[i];
 	enum shape_change change = shape_compare(r->shape, now->shape);
-	if (!same_key(s->schemas[i], now->schema)) return ALTERATION_KEY;
+	if (!same_key(s->schemas[i], now->schema) || key_reads_otherwise(r, now)) return ALTERATION_KEY;
 	if (change == SHAPE_EXTENDED && is_extended(s, i, now->schema)) return ALTERATION_EXTENDED;
 	if (change == SHAPE_EXTENDED || change == SHAPE_ALTERED || !schema_same(s->schemas[i], now->schema))
 		return ALTERATION_COLUMNS;

@@ -156,6 +156,39 @@ bool shape_renames(const char *before, const char *now)
 	return false;
 }
 
+/* ---- types ---- */
+
+/* What "types" says of an id; empty where it says nothing. */
+static struct slice find_type(struct slice types, struct slice id)
+{
+	while (types.n > 0) {
+		struct slice value = take_field(&types, ','), name = take_field(&value, '=');
+		if (slice_eq(name, id)) return value;
+	}
+	return (struct slice){NULL, 0};
+}
+
+/* A label or a type that came or went changes no value that is left. */
+static bool is_retyped(struct slice before, struct slice now)
+{
+	(void)take_field(&before, ';');
+	(void)take_field(&now, ';');
+	while (before.n > 0) {
+		struct slice value = take_field(&before, ','), id = take_field(&value, '='),
+					 other = find_type(now, id);
+		if (other.n > 0 && !slice_eq(value, other)) return true;
+	}
+	return false;
+}
+
+bool shape_retypes(const char *before, const char *now)
+{
+	struct slice a[PARTS], b[PARTS];
+	split(before, a);
+	split(now, b);
+	return is_retyped(a[KEYS], b[KEYS]);
+}
+
 /* ---- the whole ---- */
 
 static bool is_partitioned(struct slice files)
@@ -171,6 +204,7 @@ enum shape_change shape_compare(const char *before, const char *now)
 	split(now, b);
 	bool moved = !slice_eq(a[FILES], b[FILES]), touched = !slice_eq(a[ATTRIBUTES], b[ATTRIBUTES]);
 	if (!slice_eq(a[PUBLISHED], b[PUBLISHED])) return SHAPE_REPUBLISHED;
+	if (is_retyped(a[KEYS], b[KEYS])) return SHAPE_ALTERED;
 	if (!moved && is_extended(a[ATTRIBUTES], b[ATTRIBUTES])) return SHAPE_EXTENDED;
 	/* A rewrite by ALTER TYPE touches the column's entry; TRUNCATE and VACUUM FULL do not. */
 	if (!same_attnums(a[ATTRIBUTES], b[ATTRIBUTES]) || (moved && touched)) return SHAPE_ALTERED;
@@ -199,7 +233,25 @@ static const char shape_of_class[] =
 	" c.relreplident::text || coalesce(x.keys, '') || coalesce((SELECT "
 	"pg_catalog.string_agg(i.indexrelid::text || i.indisreplident::int || i.indisprimary::int, ',' ORDER BY "
 	"i.indexrelid)"
-	"  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), ''),"
+	"  FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisunique), '') || "
+	"coalesce(';' || (WITH RECURSIVE used(oid) AS ("
+	"   SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT "
+	"a.attisdropped AND a.atttypid >= 16384"
+	"   UNION SELECT x.oid FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid,"
+	"    LATERAL (SELECT t.typelem UNION ALL SELECT t.typbasetype"
+	"     UNION ALL SELECT b.atttypid FROM pg_catalog.pg_attribute b WHERE b.attrelid = t.typrelid AND "
+	"b.attnum "
+	"> 0 AND NOT b.attisdropped"
+	"     UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, "
+	"r.rngmultitypid)) x(oid) WHERE x.oid >= 16384)"
+	"  SELECT pg_catalog.string_agg(token, ',' ORDER BY token) FROM ("
+	"   SELECT e.oid || '=' || pg_catalog.substr(pg_catalog.md5(e.enumlabel), 1, 8) FROM used u"
+	"    JOIN pg_catalog.pg_enum e ON e.enumtypid = u.oid"
+	"   UNION ALL SELECT 'c' || u.oid || '=' || pg_catalog.md5(pg_catalog.string_agg(b.attnum || ':' || "
+	"b.atttypid || b.attisdropped, ',' ORDER BY b.attnum)) FROM used u"
+	"    JOIN pg_catalog.pg_type t ON t.oid = u.oid AND t.typtype = 'c'"
+	"    JOIN pg_catalog.pg_attribute b ON b.attrelid = t.typrelid AND b.attnum > 0 GROUP BY u.oid) "
+	"y(token)), ''),"
 	" pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname))";
 
 static const char entry_of_schema[] =

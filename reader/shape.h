@@ -8,12 +8,15 @@
  * table was out of the publication. So the catalog is asked: at every start, soon after the
  * server describes a table again, and every few seconds.
  *
- *     publication:xmin:entries,... / files / count;attnum:xmin:name,... / key indexes / name
+ *     publication:xmin:entries,... / files / count;attnum:xmin:name,... / key indexes;types / name
  *
  * - files: the file node; of a partitioned table "p" and a digest of its partitions and their files, since a
  *   partition that is truncated, attached or detached has no events either.
  * - count: the columns that were ever added; name: a digest of the column's; followed by m where rows
  *   that were there before the column have a value in it.
+ * - types: labels of enums and attributes of composite types that columns are made of, id=digest,...: ALTER
+ * TYPE
+ *   ... RENAME VALUE changes what every row reads as.
  *
  * Pure, but for the text of the question.
  */
@@ -59,6 +62,9 @@ struct shape_mark {
 char *shape_put_mark(const char *shape, const struct shape_mark *mark);
 /* False: it has none. */
 bool shape_get_mark(const char *shape, struct shape_mark *out);
+
+/* True: a type of the table's columns prints values otherwise than before. */
+bool shape_retypes(const char *before, const char *now);
 
 /* True: a column was renamed, or a name that a column had is another one's now. */
 bool shape_renames(const char *before, const char *now);

@@ -52,6 +52,15 @@ static const struct pair pairs[] = {
 	{base, "16400/16390/4;1:728:aaaaaaaa,2:728:bbbbbbbb,4:730:dddddddd/d1639510,1670000/public.t",
 	 SHAPE_OTHER},
 	{base, "16400/16390/4;1:728:aaaaaaaa,2:728:bbbbbbbb,4:730:dddddddd/d1639510/public.u", SHAPE_OTHER},
+	/* labels and attributes of types: added, gone with their column or not; renamed, whatever else */
+	{"1/2/1;1:3:a/d;16=aa,17=bb/public.t", "1/2/1;1:3:a/d;16=aa,17=bb,18=cc/public.t", SHAPE_OTHER},
+	{"1/2/1;1:3:a/d;16=aa,17=bb/public.t", "1/2/1;1:3:a/d;16=aa/public.t", SHAPE_OTHER},
+	{"1/2/1;1:3:a/d;16=aa,17=bb/public.t", "1/2/1;1:3:a/d/public.t", SHAPE_OTHER},
+	{"1/2/1;1:3:a/d/public.t", "1/2/1;1:3:a/d;16=aa/public.t", SHAPE_OTHER},
+	{"1/2/1;1:3:a/d;16=aa,17=bb/public.t", "1/2/1;1:3:a/d;16=aa,17=cc/public.t", SHAPE_ALTERED},
+	{"1/2/1;1:3:a/d;16=aa,c9=bb/public.t", "1/2/2;1:3:a,2:4:b/d;c9=cc/public.t", SHAPE_ALTERED},
+	{"1/2/1;1:3:a/d;16=aa/public.t", "1/2/1;1:3:a/f,9;16=ab/public.u", SHAPE_ALTERED},
+	{"1/2/1;1:3:a/d;=,,a/public.t", "1/2/1;1:3:a/d;,=;/public.t", SHAPE_OTHER},
 	/* out of the publication and back, whatever else */
 	{base, "16401/16390/4;1:728:aaaaaaaa,2:728:bbbbbbbb,4:730:dddddddd/d1639510/public.t", SHAPE_REPUBLISHED},
 	{base, "0/16999/2;1:755:aaaaaaaa,2:728:bbbbbbbb/d/public.u", SHAPE_REPUBLISHED},
