@@ -1,5 +1,7 @@
 #include "snapshot/chunk_sql.h"
 
+#include "snapshot/sql_text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,32 +10,6 @@
 #define BIT_OID    1560
 
 #define REGCLASS_OID 2205
-
-static void put(struct buf *out, const char *s)
-{
-	struct slice text = slice_of(s);
-
-	buf_put(out, text.p, text.n);
-}
-
-static void put_number(struct buf *out, const char *before, size_t n)
-{
-	char digits[24];
-
-	put(out, before);
-	snprintf(digits, sizeof digits, "%zu", n);
-	put(out, digits);
-}
-
-static const char *finish(struct arena *a, struct buf *text)
-{
-	const char *s;
-
-	buf_put_u8(text, 0);
-	s = arena_copy(a, text->p, text->n);
-	buf_finish(text);
-	return s;
-}
 
 void chunk_sql_identifier(struct buf *out, const char *name)
 {
@@ -63,15 +39,15 @@ void chunk_sql_cast(struct buf *out, const struct chunk_source *from, size_t col
 	const struct column *c = &from->schema->columns[column];
 	const char *own = own_cast(from, column);
 
-	put(out, "::");
+	sql_put(out, "::");
 	if (own)
-		put(out, own);
+		sql_put(out, own);
 	else if (c->type_oid == BPCHAR_OID)
-		put(out, "bpchar");
+		sql_put(out, "bpchar");
 	else if (c->type_oid == BIT_OID)
-		put(out, "\"bit\"");
+		sql_put(out, "\"bit\"");
 	else
-		put(out, c->type_name);
+		sql_put(out, c->type_name);
 }
 
 /* regclass reads "-" and numbers, and the cast of a text to regclass does not; every other type's is as good.
@@ -82,7 +58,7 @@ void chunk_sql_cast_list(struct buf *out, const struct chunk_source *from, size_
 	bool regclass =
 		from->schema->columns[column].type_oid == REGCLASS_OID || (own && strcmp(own, "regclass") == 0);
 
-	put(out, regclass ? "::regclass[]" : "::text[]");
+	sql_put(out, regclass ? "::regclass[]" : "::text[]");
 }
 
 static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
@@ -93,7 +69,7 @@ static void put_cast(struct buf *out, const struct chunk_source *from, size_t i)
 static void put_all_columns(struct buf *out, const struct schema *s)
 {
 	for (size_t i = 0; i < s->ncolumns; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		chunk_sql_identifier(out, s->columns[i].name);
 	}
 }
@@ -101,7 +77,7 @@ static void put_all_columns(struct buf *out, const struct schema *s)
 static void put_key_columns(struct buf *out, const struct schema *s)
 {
 	for (size_t i = 0; i < s->nkeys; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		chunk_sql_identifier(out, key_column(s, i)->name);
 	}
 }
@@ -109,14 +85,14 @@ static void put_key_columns(struct buf *out, const struct schema *s)
 /* The key as one operand: a row only where there is more than one column. */
 static void put_key_operand(struct buf *out, const struct schema *s)
 {
-	put(out, s->nkeys > 1 ? "(" : "");
+	sql_put(out, s->nkeys > 1 ? "(" : "");
 	put_key_columns(out, s);
-	put(out, s->nkeys > 1 ? ")" : "");
+	sql_put(out, s->nkeys > 1 ? ")" : "");
 }
 
 static void put_param(struct buf *out, const struct chunk_source *from, size_t i)
 {
-	put_number(out, "$", i + 1);
+	sql_put_number(out, "$", i + 1);
 	put_cast(out, from, i);
 }
 
@@ -124,12 +100,12 @@ static void put_key_params(struct buf *out, const struct chunk_source *from)
 {
 	size_t n = from->schema->nkeys;
 
-	put(out, n > 1 ? "(" : "");
+	sql_put(out, n > 1 ? "(" : "");
 	for (size_t i = 0; i < n; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		put_param(out, from, i);
 	}
-	put(out, n > 1 ? ")" : "");
+	sql_put(out, n > 1 ? ")" : "");
 }
 
 /* A row comparison has one operator for all columns, and looks it up in one schema. */
@@ -143,44 +119,44 @@ bool chunk_sql_has_operators(const struct chunk_source *from)
 /* " > " or " OPERATOR(...) " */
 static void put_operator(struct buf *out, const char *own, const char *plain)
 {
-	put(out, " ");
-	put(out, own ? own : plain);
-	put(out, " ");
+	sql_put(out, " ");
+	sql_put(out, own ? own : plain);
+	sql_put(out, " ");
 }
 
 static void put_filter(struct buf *out, const char *before, const char *filter_sql)
 {
 	if (filter_sql == NULL) return;
-	put(out, before);
-	put(out, "(");
-	put(out, filter_sql);
-	put(out, ")");
+	sql_put(out, before);
+	sql_put(out, "(");
+	sql_put(out, filter_sql);
+	sql_put(out, ")");
 }
 
 static void put_from(struct buf *out, const char *from_sql)
 {
-	put(out, " FROM ");
-	put(out, from_sql);
+	sql_put(out, " FROM ");
+	sql_put(out, from_sql);
 }
 
 const char *chunk_sql_lock(struct arena *a, const char *from_sql)
 {
 	struct buf t = {0};
 
-	put(&t, "LOCK TABLE ");
-	put(&t, from_sql);
-	put(&t, " IN ACCESS SHARE MODE");
-	return finish(a, &t);
+	sql_put(&t, "LOCK TABLE ");
+	sql_put(&t, from_sql);
+	sql_put(&t, " IN ACCESS SHARE MODE");
+	return sql_finish(a, &t);
 }
 
 /* ---- pages ---- */
 
 static void put_order(struct buf *out, const struct schema *s, size_t limit_param)
 {
-	put(out, " ORDER BY ");
+	sql_put(out, " ORDER BY ");
 	put_key_columns(out, s);
-	put_number(out, " LIMIT $", limit_param);
-	put(out, "::bigint");
+	sql_put_number(out, " LIMIT $", limit_param);
+	sql_put(out, "::bigint");
 }
 
 /* Rows of the same first n key columns and a greater next one. */
@@ -188,31 +164,31 @@ static void put_branch(struct buf *out, const struct chunk_source *from, size_t 
 {
 	const struct schema *s = from->schema;
 
-	put(out, "(SELECT ");
+	sql_put(out, "(SELECT ");
 	put_all_columns(out, s);
 	put_from(out, from->from_sql);
 	for (size_t i = 0; i <= n; i++) {
 		const struct operand *o = &from->operands[i];
 
-		put(out, i ? " AND " : " WHERE ");
+		sql_put(out, i ? " AND " : " WHERE ");
 		chunk_sql_identifier(out, key_column(s, i)->name);
 		put_operator(out, i < n ? o->eq : o->gt, i < n ? "=" : ">");
 		put_param(out, from, i);
 	}
 	put_filter(out, " AND ", from->filter_sql);
 	put_order(out, s, s->nkeys + 1u);
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 /* A branch for each length of what the row has in common with the cursor: each is an index condition. */
 static void put_branches(struct buf *out, const struct chunk_source *from)
 {
-	put(out, " FROM (");
+	sql_put(out, " FROM (");
 	for (size_t n = from->schema->nkeys; n-- > 0;) {
 		put_branch(out, from, n);
-		put(out, n ? " UNION ALL " : "");
+		sql_put(out, n ? " UNION ALL " : "");
 	}
-	put(out, ") AS branches");
+	sql_put(out, ") AS branches");
 }
 
 const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, bool first)
@@ -220,22 +196,22 @@ const char *chunk_sql_page(struct arena *a, const struct chunk_source *from, boo
 	const struct schema *s = from->schema;
 	struct buf t = {0};
 
-	put(&t, "SELECT ");
+	sql_put(&t, "SELECT ");
 	put_all_columns(&t, s);
 	if (!first && chunk_sql_has_operators(from)) {
 		put_branches(&t, from);
 	} else {
 		put_from(&t, from->from_sql);
 		if (!first) {
-			put(&t, " WHERE ");
+			sql_put(&t, " WHERE ");
 			put_key_operand(&t, s);
-			put(&t, " > ");
+			sql_put(&t, " > ");
 			put_key_params(&t, from);
 		}
 		put_filter(&t, first ? " WHERE " : " AND ", from->filter_sql);
 	}
 	put_order(&t, s, first ? 1 : s->nkeys + 1u);
-	return finish(a, &t);
+	return sql_finish(a, &t);
 }
 
 /* ---- keys ---- */
@@ -246,17 +222,17 @@ static void put_key_list(struct buf *out, const struct chunk_source *from, bool 
 	size_t nkeys = from->schema->nkeys;
 
 	for (size_t i = 0; i < nkeys; i++) {
-		put_number(out, i ? ", u.c" : "SELECT u.c", i + 1);
+		sql_put_number(out, i ? ", u.c" : "SELECT u.c", i + 1);
 		put_cast(out, from, i);
-		if (named) put_number(out, " AS c", i + 1);
+		if (named) sql_put_number(out, " AS c", i + 1);
 	}
 	for (size_t i = 0; i < nkeys; i++) {
-		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
+		sql_put_number(out, i ? ", $" : " FROM unnest($", i + 1);
 		chunk_sql_cast_list(out, from, from->schema->key_columns[i]);
 	}
 	for (size_t i = 0; i < nkeys; i++)
-		put_number(out, i ? ", c" : ") AS u(c", i + 1);
-	put(out, ")");
+		sql_put_number(out, i ? ", c" : ") AS u(c", i + 1);
+	sql_put(out, ")");
 }
 
 /* What IN would say, with operators of the columns' own. */
@@ -264,24 +240,24 @@ static void put_exists(struct buf *out, const struct chunk_source *from)
 {
 	const struct schema *s = from->schema;
 
-	put(out, "EXISTS (SELECT FROM (");
+	sql_put(out, "EXISTS (SELECT FROM (");
 	put_key_list(out, from, true);
-	put(out, ") AS w WHERE ");
+	sql_put(out, ") AS w WHERE ");
 	for (size_t i = 0; i < s->nkeys; i++) {
-		put(out, i ? " AND " : "");
+		sql_put(out, i ? " AND " : "");
 		chunk_sql_identifier(out, key_column(s, i)->name);
 		put_operator(out, from->operands[i].eq, "=");
-		put_number(out, "w.c", i + 1);
+		sql_put_number(out, "w.c", i + 1);
 	}
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 static void put_in(struct buf *out, const struct chunk_source *from)
 {
 	put_key_operand(out, from->schema);
-	put(out, " IN (");
+	sql_put(out, " IN (");
 	put_key_list(out, from, false);
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, bool whole)
@@ -289,19 +265,19 @@ const char *chunk_sql_keys(struct arena *a, const struct chunk_source *from, boo
 	const struct schema *s = from->schema;
 	struct buf t = {0};
 
-	put(&t, "SELECT ");
+	sql_put(&t, "SELECT ");
 	if (whole)
 		put_all_columns(&t, s);
 	else
 		put_key_columns(&t, s);
 	put_from(&t, from->from_sql);
-	put(&t, " WHERE ");
+	sql_put(&t, " WHERE ");
 	if (chunk_sql_has_operators(from))
 		put_exists(&t, from);
 	else
 		put_in(&t, from);
 	put_filter(&t, " AND ", from->filter_sql);
-	return finish(a, &t);
+	return sql_finish(a, &t);
 }
 
 /* Always quoted: an unquoted NULL, a blank or a brace would mean something. */
@@ -321,12 +297,12 @@ const char *chunk_sql_array(struct arena *a, const struct slice *texts, size_t n
 
 	buf_put_u8(&t, '{');
 	for (size_t i = 0; i < n; i++) {
-		put(&t, i ? "," : "");
+		sql_put(&t, i ? "," : "");
 		if (texts[i].p)
 			put_element(&t, texts[i]);
 		else
-			put(&t, "NULL");
+			sql_put(&t, "NULL");
 	}
 	buf_put_u8(&t, '}');
-	return finish(a, &t);
+	return sql_finish(a, &t);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "snapshot/sql_text.h"
 #include "state/key.h"
 
 static void set(struct buf *b, const void *p, size_t n)
@@ -83,32 +84,15 @@ void scope_encode(const struct scope *s, const struct schema *schema, struct buf
 
 /* ---- SQL ---- */
 
-static void put(struct buf *out, const char *s)
-{
-	struct slice text = slice_of(s);
-
-	buf_put(out, text.p, text.n);
-}
-
-static const char *finish(struct arena *a, struct buf *text)
-{
-	const char *s;
-
-	buf_put_u8(text, 0);
-	s = arena_copy(a, text->p, text->n);
-	buf_finish(text);
-	return s;
-}
-
 /* E'...': the same with every setting of standard_conforming_strings. */
 static void put_literal(struct buf *out, struct slice text)
 {
-	put(out, "E'");
+	sql_put(out, "E'");
 	for (size_t i = 0; i < text.n; i++) {
 		if (text.p[i] == '\'' || text.p[i] == '\\') buf_put_u8(out, text.p[i]);
 		buf_put_u8(out, text.p[i]);
 	}
-	put(out, "'");
+	sql_put(out, "'");
 }
 
 static void put_key_name(struct buf *out, const struct chunk_source *from, size_t i)
@@ -138,22 +122,22 @@ static struct bound bound_of(const struct chunk_source *from, const struct buf *
 
 static void put_names(struct buf *out, const struct bound *b)
 {
-	put(out, "(");
+	sql_put(out, "(");
 	for (size_t i = 0; i < b->n; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		put_key_name(out, b->from, i);
 	}
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 static void put_literals(struct buf *out, const struct bound *b, size_t n)
 {
-	put(out, "(");
+	sql_put(out, "(");
 	for (size_t i = 0; i < n; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		put_key_literal(out, b->from, i, b->texts[i]);
 	}
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 /* "k" OPERATOR(...) 'text'::type */
@@ -163,9 +147,9 @@ static void put_one(struct buf *out, const struct bound *b, size_t i, bool great
 	const char *own = !o ? NULL : greater ? o->gt : o->eq;
 
 	put_key_name(out, b->from, i);
-	put(out, " ");
-	put(out, own ? own : greater ? ">" : "=");
-	put(out, " ");
+	sql_put(out, " ");
+	sql_put(out, own ? own : greater ? ">" : "=");
+	sql_put(out, " ");
 	put_key_literal(out, b->from, i, b->texts[i]);
 }
 
@@ -173,63 +157,63 @@ static void put_one(struct buf *out, const struct bound *b, size_t i, bool great
  * name. */
 static void put_greater(struct buf *out, const struct bound *b)
 {
-	put(out, "(");
+	sql_put(out, "(");
 	for (size_t n = 0; n < b->n; n++) {
-		put(out, n ? " OR (" : "(");
+		sql_put(out, n ? " OR (" : "(");
 		for (size_t i = 0; i <= n; i++) {
-			put(out, i ? " AND " : "");
+			sql_put(out, i ? " AND " : "");
 			put_one(out, b, i, i == n);
 		}
-		put(out, ")");
+		sql_put(out, ")");
 	}
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 static void put_equal(struct buf *out, const struct bound *b)
 {
-	put(out, "(");
+	sql_put(out, "(");
 	for (size_t i = 0; i < b->n; i++) {
-		put(out, i ? " AND " : "");
+		sql_put(out, i ? " AND " : "");
 		put_one(out, b, i, false);
 	}
-	put(out, ")");
+	sql_put(out, ")");
 }
 
 static void put_at_least(struct buf *out, const struct bound *b)
 {
 	if (chunk_sql_has_operators(b->from)) {
-		put(out, "(");
+		sql_put(out, "(");
 		put_greater(out, b);
-		put(out, " OR ");
+		sql_put(out, " OR ");
 		put_equal(out, b);
-		put(out, ")");
+		sql_put(out, ")");
 		return;
 	}
 	put_names(out, b);
-	put(out, " >= ");
+	sql_put(out, " >= ");
 	put_literals(out, b, b->n);
 }
 
 static void put_at_most(struct buf *out, const struct bound *b)
 {
 	if (chunk_sql_has_operators(b->from)) {
-		put(out, "NOT ");
+		sql_put(out, "NOT ");
 		put_greater(out, b);
 		return;
 	}
 	put_names(out, b);
-	put(out, " <= ");
+	sql_put(out, " <= ");
 	put_literals(out, b, b->n);
 }
 
 /* On lines of its own: it may end in a comment. */
 static void put_where(struct buf *out, const struct scope *s, const char *open, const char *close)
 {
-	put(out, open);
-	put(out, "\n");
-	put(out, (const char *)s->where.p);
-	put(out, "\n");
-	put(out, close);
+	sql_put(out, open);
+	sql_put(out, "\n");
+	sql_put(out, (const char *)s->where.p);
+	sql_put(out, "\n");
+	sql_put(out, close);
 }
 
 static void put_condition(struct buf *out, const struct scope *s, const struct chunk_source *from)
@@ -242,12 +226,12 @@ static void put_condition(struct buf *out, const struct scope *s, const struct c
 		and = " AND ";
 	}
 	if (low.n > 0) {
-		put(out, and);
+		sql_put(out, and);
 		put_at_least(out, &low);
 		and = " AND ";
 	}
 	if (high.n == 0) return;
-	put(out, and);
+	sql_put(out, and);
 	put_at_most(out, &high);
 }
 
@@ -257,12 +241,12 @@ const char *scope_sql_condition(struct arena *a, const struct scope *s, const st
 
 	if (!scope_has_text(s)) return NULL;
 	if (from->filter_sql) {
-		put(&t, "(");
-		put(&t, from->filter_sql);
-		put(&t, ") AND ");
+		sql_put(&t, "(");
+		sql_put(&t, from->filter_sql);
+		sql_put(&t, ") AND ");
 	}
 	put_condition(&t, s, from);
-	return finish(a, &t);
+	return sql_finish(a, &t);
 }
 
 /* ---- suspects ---- */
@@ -274,11 +258,11 @@ static const char *free_name(struct arena *a, const struct schema *s)
 
 	do {
 		if (name.n > 0) name.n--;
-		put(&name, "n");
+		sql_put(&name, "n");
 		buf_put_u8(&name, 0);
 	} while (schema_find(s, (const char *)name.p) >= 0);
 	name.n--;
-	return finish(a, &name);
+	return sql_finish(a, &name);
 }
 
 /* The table's own name, as a condition may use it to qualify a column: what stands last in from_sql. */
@@ -310,28 +294,14 @@ static size_t sent_column(const struct scope *s, const struct schema *schema, si
 	return s->where.n > 0 ? i : schema->key_columns[i];
 }
 
-static void put_number(struct buf *out, const char *before, size_t n)
-{
-	struct slice digits;
-	char text[24];
-	size_t at = sizeof text;
-
-	do {
-		text[--at] = (char)('0' + n % 10);
-	} while ((n /= 10) > 0);
-	digits = (struct slice){(const uint8_t *)text + at, sizeof text - at};
-	put(out, before);
-	buf_put(out, digits.p, digits.n);
-}
-
 static void put_typed(struct buf *out, const struct chunk_source *from, size_t column)
 {
 	chunk_sql_cast(out, from, column);
 	if (from->collations && from->collations[column]) {
-		put(out, " COLLATE ");
-		put(out, from->collations[column]);
+		sql_put(out, " COLLATE ");
+		sql_put(out, from->collations[column]);
 	}
-	put(out, " AS ");
+	sql_put(out, " AS ");
 	chunk_sql_identifier(out, from->schema->columns[column].name);
 }
 
@@ -340,20 +310,20 @@ static void put_stored(struct buf *out, const struct scope *s, const struct chun
 {
 	size_t count = sent_columns(s, from->schema);
 
-	put(out, "(SELECT u.n AS ");
+	sql_put(out, "(SELECT u.n AS ");
 	chunk_sql_identifier(out, n);
 	for (size_t i = 0; i < count; i++) {
-		put_number(out, ", u.c", i + 1);
+		sql_put_number(out, ", u.c", i + 1);
 		put_typed(out, from, sent_column(s, from->schema, i));
 	}
 	for (size_t i = 0; i < count; i++) {
-		put_number(out, i ? ", $" : " FROM unnest($", i + 1);
+		sql_put_number(out, i ? ", $" : " FROM unnest($", i + 1);
 		chunk_sql_cast_list(out, from, sent_column(s, from->schema, i));
 	}
 	for (size_t i = 0; i < count; i++)
-		put_number(out, i ? ", c" : ") WITH ORDINALITY AS u(c", i + 1);
-	put(out, ", n)) AS ");
-	put(out, alias_of(from));
+		sql_put_number(out, i ? ", c" : ") WITH ORDINALITY AS u(c", i + 1);
+	sql_put(out, ", n)) AS ");
+	sql_put(out, alias_of(from));
 }
 
 static void put_columns(struct buf *out, const struct schema *schema, bool whole, const char *qualifier)
@@ -361,8 +331,8 @@ static void put_columns(struct buf *out, const struct schema *schema, bool whole
 	size_t n = whole ? schema->ncolumns : schema->nkeys;
 
 	for (size_t i = 0; i < n; i++) {
-		put(out, i ? ", " : "");
-		put(out, qualifier);
+		sql_put(out, i ? ", " : "");
+		sql_put(out, qualifier);
 		chunk_sql_identifier(out, schema->columns[whole ? i : schema->key_columns[i]].name);
 	}
 }
@@ -370,22 +340,22 @@ static void put_columns(struct buf *out, const struct schema *schema, bool whole
 /* The source's row of the same key, as far as the publication has it. */
 static void put_lookup(struct buf *out, const struct chunk_source *from, bool whole)
 {
-	put(out, "SELECT ");
+	sql_put(out, "SELECT ");
 	put_columns(out, from->schema, whole, "");
-	put(out, " FROM ");
-	put(out, from->from_sql);
+	sql_put(out, " FROM ");
+	sql_put(out, from->from_sql);
 	for (size_t i = 0; i < from->schema->nkeys; i++) {
-		put(out, i ? " AND " : " WHERE ");
+		sql_put(out, i ? " AND " : " WHERE ");
 		put_key_name(out, from, i);
-		put(out, " ");
-		put(out, from->operands && from->operands[i].eq ? from->operands[i].eq : "=");
-		put(out, " s.");
+		sql_put(out, " ");
+		sql_put(out, from->operands && from->operands[i].eq ? from->operands[i].eq : "=");
+		sql_put(out, " s.");
 		put_key_name(out, from, i);
 	}
 	if (!from->filter_sql) return;
-	put(out, " AND (");
-	put(out, from->filter_sql);
-	put(out, ")");
+	sql_put(out, " AND (");
+	sql_put(out, from->filter_sql);
+	sql_put(out, ")");
 }
 
 const char *scope_sql_suspects(struct arena *a, const struct scope *s, const struct chunk_source *from,
@@ -394,18 +364,18 @@ const char *scope_sql_suspects(struct arena *a, const struct scope *s, const str
 	const char *n = free_name(a, from->schema);
 	struct buf t = {0};
 
-	put(&t, "SELECT s.");
+	sql_put(&t, "SELECT s.");
 	chunk_sql_identifier(&t, n);
-	put(&t, ", ");
+	sql_put(&t, ", ");
 	put_columns(&t, from->schema, whole, "t.");
-	put(&t, " FROM (SELECT * FROM ");
+	sql_put(&t, " FROM (SELECT * FROM ");
 	put_stored(&t, s, from, n);
-	put(&t, " WHERE ");
+	sql_put(&t, " WHERE ");
 	put_condition(&t, s, from);
-	put(&t, ") AS s LEFT JOIN LATERAL (");
+	sql_put(&t, ") AS s LEFT JOIN LATERAL (");
 	put_lookup(&t, from, whole);
-	put(&t, ") AS t ON true");
-	return finish(a, &t);
+	sql_put(&t, ") AS t ON true");
+	return sql_finish(a, &t);
 }
 
 /* ---- check ---- */
@@ -416,22 +386,22 @@ static void put_bounds_check(struct buf *out, const struct scope *s, const struc
 	struct bound low = bound_of(from, &s->from), high = bound_of(from, &s->to);
 	size_t n = low.n < high.n ? low.n : high.n;
 
-	put(out, "SELECT true FROM (SELECT ");
+	sql_put(out, "SELECT true FROM (SELECT ");
 	for (size_t i = 0; i < n; i++) {
-		put(out, i ? ", " : "");
+		sql_put(out, i ? ", " : "");
 		put_literal(out, low.texts[i]);
 		put_typed(out, from, from->schema->key_columns[i]);
 	}
-	put(out, n ? "" : "true");
-	put(out, ") AS low WHERE ");
+	sql_put(out, n ? "" : "true");
+	sql_put(out, ") AS low WHERE ");
 	high.n = n;
 	if (n == 0)
-		put(out, "false");
+		sql_put(out, "false");
 	else if (chunk_sql_has_operators(from))
 		put_greater(out, &high);
 	else {
 		put_names(out, &high);
-		put(out, " > ");
+		sql_put(out, " > ");
 		put_literals(out, &high, n);
 	}
 }
@@ -439,23 +409,23 @@ static void put_bounds_check(struct buf *out, const struct scope *s, const struc
 /* The condition over the table, and over stored rows. Nothing is read. */
 static void put_where_check(struct buf *out, const struct scope *s, const struct chunk_source *from)
 {
-	put(out, " UNION ALL SELECT true FROM ");
-	put(out, from->from_sql);
-	put(out, " WHERE false AND ");
+	sql_put(out, " UNION ALL SELECT true FROM ");
+	sql_put(out, from->from_sql);
+	sql_put(out, " WHERE false AND ");
 	put_condition(out, s, from);
-	put(out, " UNION ALL SELECT true FROM (SELECT ");
+	sql_put(out, " UNION ALL SELECT true FROM (SELECT ");
 	for (size_t i = 0; i < from->schema->ncolumns; i++) {
-		put(out, i ? ", NULL" : "NULL");
+		sql_put(out, i ? ", NULL" : "NULL");
 		put_typed(out, from, i);
 	}
-	put(out, ") AS ");
-	put(out, alias_of(from));
-	put(out, " WHERE false AND ");
+	sql_put(out, ") AS ");
+	sql_put(out, alias_of(from));
+	sql_put(out, " WHERE false AND ");
 	put_condition(out, s, from);
 	if (s->where.n == 0) return;
-	put(out, " UNION ALL SELECT true FROM ");
-	put(out, from->from_sql);
-	put(out, " WHERE false AND ");
+	sql_put(out, " UNION ALL SELECT true FROM ");
+	sql_put(out, from->from_sql);
+	sql_put(out, " WHERE false AND ");
 	put_where(out, s, "(ARRAY[", "]) IS NOT NULL");
 }
 
@@ -465,5 +435,5 @@ const char *scope_sql_check(struct arena *a, const struct scope *s, const struct
 
 	put_bounds_check(&t, s, from);
 	put_where_check(&t, s, from);
-	return finish(a, &t);
+	return sql_finish(a, &t);
 }
