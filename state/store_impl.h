@@ -162,8 +162,6 @@ enum view {
 enum view overlay_view(struct store_txn *t, uint32_t table_id, struct err *err);
 /* While staging: the table has entries there. cleared: rows.N counts no more. */
 bool overlay_add(struct store_txn *t, uint32_t table_id, bool cleared, struct err *err);
-/* rows.N is as it should be, and stage.N is empty. */
-bool overlay_uncleared(struct store_txn *t, uint32_t table_id, struct err *err);
 void overlay_finish(struct overlay *o);
 
 /* store_rows.c */

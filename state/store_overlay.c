@@ -139,15 +139,6 @@ bool overlay_add(struct store_txn *t, uint32_t table_id, bool cleared, struct er
 	return save(t, err);
 }
 
-bool overlay_uncleared(struct store_txn *t, uint32_t table_id, struct err *err)
-{
-	struct overlay_table *table = find(t, table_id);
-
-	if (!table || !table->cleared) return true;
-	table->cleared = false;
-	return save(t, err);
-}
-
 /* ---- staging ---- */
 
 bool store_get_overlay(struct store_txn *t, enum store_overlay *out, struct err *err)

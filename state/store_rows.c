@@ -140,8 +140,7 @@ bool store_rows_drop(struct store_txn *t, uint32_t table_id, struct err *err)
 	view = overlay_view(t, table_id, err);
 	if (view == VIEW_FAILED) return false;
 	rc = drop_all(t, &dbis, view);
-	if (rc != 0) return store_fail(t->store, rc, err, "dropping the rows of table %u", table_id);
-	return t->staging || overlay_uncleared(t, table_id, err);
+	return rc == 0 || store_fail(t->store, rc, err, "dropping the rows of table %u", table_id);
 }
 
 /* ---- doubt ---- */

@@ -412,6 +412,98 @@ static void doubt_is_listed_as_it_shows(void **state)
 	assert_counters(f, 1, 1, 2, 2, 0);
 }
 
+/* Not listed in between, which would put the index right. */
+static void moving_puts_the_index_of_doubt_right(void **state)
+{
+	struct fixture *f = *state;
+	struct batch *b = batch_create();
+
+	for (int k = 1; k <= 3; k++)
+		add_upsert(b, 1, at(10, (uint64_t)k), k, T("a"), U, 5, -1);
+	add_commit(b, 10, 11, 5);
+	apply_commit_take(f, b);
+	applier_stage(f->applier);
+	b = batch_create();
+	add_upsert(b, 1, at(20, 1), 1, T("whole"), T("whole"), 0, -1);
+	add_upsert(b, 1, at(20, 2), 2, T("whole"), T("whole"), 0, -1);
+	add_upsert(b, 1, at(20, 3), 4, T("a"), U, 6, -1);
+	apply_take(f, b);
+	stage_commit(f);
+	end_stage(f);
+	b = batch_create();
+	add_upsert(b, 1, at(30, 1), 2, T("once more"), T("whole"), 0, -1);
+	add_commit(b, 30, 31, 9);
+	apply_commit_take(f, b);
+	move_all(f);
+	assert_counters(f, 1, 2, 2, 2, 0);
+}
+
+/* ---- what else meets an overlay ---- */
+
+static void purge(struct fixture *f)
+{
+	struct batch *b = batch_create();
+
+	batch_add(b, OP_PURGE)->u.purge = (struct op_purge){1000, 0, 100, 100};
+	apply_commit_take(f, b);
+}
+
+/* Under a marker of the overlay there is a row still. */
+static void a_marker_that_is_purged_takes_what_is_under_it_along(void **state)
+{
+	struct fixture *f = *state;
+	struct batch *b = batch_create();
+
+	stage_some(f);
+	add_delete(b, 1, at(20, 7), 1);
+	add_delete(b, 1, at(20, 8), 2);
+	apply_take(f, b);
+	end_stage(f);
+	assert_counters(f, 1, 4, 0, 0, 2);
+	purge(f);
+	assert_entry(f, 1, 1, "absent");
+	assert_counters(f, 1, 4, 0, 0, 0);
+	move_all(f);
+	assert_entry(f, 1, 1, "absent");
+	assert_counters(f, 1, 4, 0, 0, 0);
+}
+
+static void a_truncate_drops_the_overlay_too(void **state)
+{
+	struct fixture *f = *state;
+	struct batch *b = batch_create();
+
+	stage_some(f);
+	add_truncate(b, 1, at(20, 7));
+	add_upsert(b, 1, at(20, 8), 1, T("after"), NUL, 0, -1);
+	apply_take(f, b);
+	end_stage(f);
+	b = batch_create();
+	add_truncate(b, 1, at(30, 1));
+	add_upsert(b, 1, at(30, 2), 2, T("last"), NUL, 0, -1);
+	add_commit(b, 30, 31, 9);
+	apply_commit_take(f, b);
+	assert_counters(f, 1, 1, 0, 0, 0);
+	move_all(f);
+	assert_entry(f, 1, 2, "30.2 last NULL");
+	assert_counters(f, 1, 1, 0, 0, 0);
+}
+
+static void an_aborted_move_is_to_be_done_again(void **state)
+{
+	struct fixture *f = *state;
+	struct err err;
+
+	stage_some(f);
+	end_stage(f);
+	CHECK(applier_move(f->applier, 1 << 20, &err));
+	assert_false(applier_has_overlay(f->applier));
+	applier_abort(f->applier);
+	assert_true(applier_has_overlay(f->applier));
+	move_all(f);
+	assert_counters(f, 1, 6, 0, 0, 0);
+}
+
 /* ---- random histories, staged and not ---- */
 
 static uint64_t next(uint64_t *seed)
@@ -623,6 +715,10 @@ int main(void)
 		TEST(only_its_own_changes_go_to_the_stage),
 		TEST(an_empty_one_leaves_nothing),
 		TEST(doubt_is_listed_as_it_shows),
+		TEST(moving_puts_the_index_of_doubt_right),
+		TEST(a_marker_that_is_purged_takes_what_is_under_it_along),
+		TEST(a_truncate_drops_the_overlay_too),
+		TEST(an_aborted_move_is_to_be_done_again),
 		cmocka_unit_test(random_histories_end_the_same_staged_or_not),
 	};
 
