@@ -1,6 +1,6 @@
 """ALTER TABLE while streaming, during a copy and while stopped: the live table equals the source."""
 
-from harness import Server, Tidemark, check, until
+from harness import Failure, Server, Tidemark, check, until
 from schema_changes import CHANGES, each_case, make_table, settle, write
 
 
@@ -140,3 +140,33 @@ def test_between_changes_of_one_transaction():
         tm.start()
         settle(tm)
     each_case(CHANGES, body)
+
+
+def test_tables_change_names():
+    """Names follow the tables: to a new one, swapped, and taken by a table that is new. Running and stopped."""
+    with Server() as server, Tidemark(server, "public.*") as tm:
+        make_table(server, 300)
+        server.sql("CREATE TABLE u (k text PRIMARY KEY, w int); INSERT INTO u SELECT 'u' || g, g FROM generate_series(1, 100) g")
+        tm.start()
+        tm.wait_live("t", "u")
+        def turn(statement, *names):
+            server.sql(statement)
+            def equal():
+                if {n for (s, n), t in tm.tables().items() if t["state"] == "live" and s == "public"} != set(names):
+                    return False
+                try:
+                    tm.equal(*names)
+                except Failure:
+                    return False
+                return True
+            until(f"equal under the names {names}", equal, timeout=20, interval=0.2)
+        turn("ALTER TABLE t RENAME TO v; UPDATE v SET last = 'v' WHERE id < 10", "u", "v")
+        turn("ALTER TABLE v RENAME TO x; ALTER TABLE u RENAME TO v; ALTER TABLE x RENAME TO u; UPDATE u SET last = 'u' WHERE id < 20; UPDATE v SET w = 0 WHERE w < 10", "u", "v")
+        check(len(tm.status()["runs"]) == 2, "it read a table again")
+        tm.stop()
+        server.sql("UPDATE v SET w = 1 WHERE w = 0; ALTER TABLE v RENAME TO x; ALTER TABLE u RENAME TO v; ALTER TABLE x RENAME TO u; UPDATE u SET w = 2 WHERE w = 1; DELETE FROM v WHERE id < 5")
+        tm.start()
+        turn("SELECT", "u", "v")
+        check(len(tm.status()["runs"]) == 2, "it read a table again")
+        turn("ALTER TABLE v RENAME TO old; CREATE TABLE v (id int PRIMARY KEY); INSERT INTO v VALUES (1), (2); UPDATE old SET last = 'old' WHERE id < 30", "u", "v", "old")
+        turn("CREATE SCHEMA away; ALTER TABLE old SET SCHEMA away; INSERT INTO v VALUES (3)", "u", "v")
