@@ -248,3 +248,33 @@ def test_names_of_publications():
         check(server.publications() == {'My "pub"/é'}, lambda: f"made {server.publications()}")
     with Server() as server, Tidemark(server, "public.t", args=["--publication", "a,,b"]) as tm:
         refused(tm, "--publication: a,,b is not a list of names")
+
+
+def test_partitions_in_several_publications():
+    """The topmost table that any of them sends as a whole has the rows of all below it."""
+    for first, second, names in (("FOR TABLE m WITH (publish_via_partition_root = true)", "FOR TABLE m_0", ["m"]),
+                                 ("FOR TABLE m", "FOR TABLE m_0 WITH (publish_via_partition_root = true)", ["m_0", "m_1"])):
+        with Server() as server, Tidemark(server, args=["--publication", "one,two"]) as tm:
+            server.sql("CREATE TABLE m (id int, n int, v text, PRIMARY KEY (id, n)) PARTITION BY LIST (n); CREATE TABLE m_0 PARTITION OF m FOR VALUES IN (0);"
+                       "CREATE TABLE m_1 PARTITION OF m FOR VALUES IN (1); INSERT INTO m SELECT g, g % 2, 'v' FROM generate_series(1, 100) g")
+            server.sql(f"CREATE PUBLICATION one {first}; CREATE PUBLICATION two {second}")
+            tm.start()
+            tm.wait_live(*names)
+            check(set(tm.tables()) == {("public", n) for n in names}, lambda: f"tables are {set(tm.tables())}")
+            server.sql("UPDATE m SET n = 1 - n WHERE id < 20; UPDATE m SET v = 'x' WHERE id > 80; DELETE FROM m WHERE id > 95")
+            tm.equal(*names)
+
+
+def test_published_otherwise_while_running():
+    """From the whole to its partitions: what was one table is left, and said so; and back."""
+    with Server() as server, Tidemark(server) as tm:
+        server.sql("CREATE TABLE m (id int, n int, v text, PRIMARY KEY (id, n)) PARTITION BY LIST (n); CREATE TABLE m_0 PARTITION OF m FOR VALUES IN (0);"
+                   "CREATE TABLE m_1 PARTITION OF m FOR VALUES IN (1); INSERT INTO m SELECT g, g % 2, 'v' FROM generate_series(1, 100) g")
+        tm.start()
+        tm.wait_live("m")
+        for via_root, names in (("false", ["m_0", "m_1"]), ("true", ["m"])):
+            server.sql(f"ALTER PUBLICATION tidemark SET (publish_via_partition_root = {via_root}); UPDATE m SET n = 1 - n WHERE id % 5 = 0")
+            until(f"{names} are live", lambda: {n for (_, n), t in tm.tables().items() if t["state"] == "live"} == set(names), timeout=20)
+            server.sql("UPDATE m SET v = v || '.' WHERE id < 50; DELETE FROM m WHERE id % 17 = 3")
+            for n in names:
+                equal(server, tm, ["id", "n", "v"], table=n)
