@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "apply/applier_impl.h"
+#include "state/mutant.h"
 
 bool applier_create(struct store *store, struct applier **out, struct err *err)
 {
@@ -113,7 +114,7 @@ static bool apply_op(struct applier *a, const struct op *op, struct err *err)
 /* A stage that is not that of the transaction under way is of one whose end never came. */
 static bool stage_ready(struct applier *a, struct err *err)
 {
-	if (a->overlay == OVERLAY_STAGED && !a->stage_begun) {
+	if (a->overlay == OVERLAY_STAGED && !a->stage_begun && !MUTANT(STAGE_KEPT)) {
 		if (!store_stage_drop(a->txn, err)) return false;
 		a->overlay = OVERLAY_NONE;
 		a->wrote = true;

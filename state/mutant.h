@@ -35,6 +35,11 @@
 	X(PURGE_BLIND, "purge-blind",                                                                            \
 	  "markers are purged although a transaction that is not visible yet is older")                          \
 	X(PURGE_AHEAD, "purge-ahead", "markers are purged although the stream may bring something older")        \
+	X(STAGE_SEEN, "stage-seen", "readers see what is staged of a transaction that has not ended")            \
+	X(STAGE_KEPT, "stage-kept",                                                                              \
+	  "what was staged of a transaction that never ended is taken for a part of the next one")               \
+	X(STAGE_STALE, "stage-stale", "a change of a staged key leaves the older one over it")                   \
+	X(STAGE_FLOOR, "stage-floor", "a staged TRUNCATE leaves the rows of before")                             \
 	X(STANDBY_LIST, "standby-list", "a standby's empty list of running transactions is believed")
 
 enum mutant {

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "state/mutant.h"
 #include "state/store_impl.h"
 
 /*
@@ -113,7 +114,8 @@ enum view overlay_view(struct store_txn *t, uint32_t table_id, struct err *err)
 	const struct overlay_table *table;
 
 	if (!load(t, err)) return VIEW_FAILED;
-	if (t->overlay.state == OVERLAY_NONE || (t->overlay.state == OVERLAY_STAGED && !t->staging))
+	if (t->overlay.state == OVERLAY_NONE ||
+		(t->overlay.state == OVERLAY_STAGED && !t->staging && !MUTANT(STAGE_SEEN)))
 		return VIEW_ROWS;
 	table = find(t, table_id);
 	if (!table) return VIEW_ROWS;
@@ -135,7 +137,7 @@ bool overlay_add(struct store_txn *t, uint32_t table_id, bool cleared, struct er
 		table = &grown[o->n++];
 		*table = (struct overlay_table){.id = table_id};
 	}
-	table->cleared |= cleared;
+	table->cleared |= cleared && !MUTANT(STAGE_FLOOR);
 	return save(t, err);
 }
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "state/mutant.h"
 #include "state/store_impl.h"
 
 /*
@@ -72,7 +73,8 @@ static int row_put(struct store_txn *t, const struct table_dbis *dbis, enum view
 	int rc = row_cursor(t, t->staging || view == VIEW_STAGED ? dbis->stage : dbis->rows, &c);
 
 	if (rc == 0) rc = mdb_cursor_put(c, k, v, 0);
-	if (rc == 0 && !t->staging && view == VIEW_BOTH) rc = del(t, dbis->stage, slice_of_val(*k));
+	if (rc == 0 && !t->staging && view == VIEW_BOTH && !MUTANT(STAGE_STALE))
+		rc = del(t, dbis->stage, slice_of_val(*k));
 	return rc;
 }
 

@@ -182,21 +182,25 @@ static void act_apply(struct history *h)
 	session_apply(&h->session);
 }
 
-static void commit(struct history *h)
+/* A power loss undoes it. */
+static void before_commit(void *ctx)
 {
-	bool backup = rng_chance(&h->w.rng, 20);
+	struct history *h = ctx;
 
-	if (applier_has_writes(h->session.applier)) h->has_backup = backup;
-	if (applier_has_writes(h->session.applier) && backup) {
-		copy_file(h->data_file, h->backup_file);
-		h->backup_judge = h->w.judge;
-	}
-	session_commit(&h->session);
+	h->has_backup = rng_chance(&h->w.rng, 20);
+	if (!h->has_backup) return;
+	copy_file(h->data_file, h->backup_file);
+	h->backup_judge = h->w.committed;
 }
 
 static void act_commit(struct history *h)
 {
-	if (session_can_commit(&h->session)) commit(h);
+	if (session_can_commit(&h->session)) session_commit(&h->session);
+}
+
+static void act_move(struct history *h)
+{
+	session_move(&h->session, rng_below(&h->w.rng, 400));
 }
 
 static void act_acknowledge(struct history *h)
@@ -312,6 +316,7 @@ static const struct action actions[] = {
 	{act_server_crash, 2, true}, {act_damage, 4, true},   {act_run, 4, true},
 	{act_request, 8, true},      {act_pause, 4, true},    {act_resume, 4, true},
 	{act_stop, 2, true},         {act_purge, 20, true},   {act_load, 3, true},
+	{act_move, 40, true},
 };
 #define ACTIONS (sizeof actions / sizeof *actions)
 
@@ -350,7 +355,8 @@ static bool is_settled(const struct history *h)
 	if (w->source.nactive || !walsender_is_dry(&w->sender) || w->judge.runs_open) return false;
 	for (int t = 0; t < w->source.ntables; t++)
 		if (w->configured[t] && !w->judge.tables[t].live) return false;
-	return w->judge.checkpoint.v >= w->source.flush.v && !applier_is_open(h->session.applier);
+	return w->judge.checkpoint.v >= w->source.flush.v && !applier_is_open(h->session.applier) &&
+		   !applier_has_overlay(h->session.applier);
 }
 
 static void settle_step(struct history *h)
@@ -372,6 +378,7 @@ static void settle_step(struct history *h)
 	if (!s->in_transaction) session_push(s);
 	for (int n = 0; n < 4 && !s->doomed && session_apply(s); n++) /* more than a step makes */
 		;
+	session_move(s, 400);
 	if (session_can_commit(s)) session_commit(s);
 	session_answer(s);
 	h->w.now_us += 50000;
@@ -427,6 +434,7 @@ static struct copier_config draw_copier(struct rng *r)
 
 static void init(struct history *h, const struct history_options *o)
 {
+	static const unsigned stages[] = {0, 0, 20, 70};
 	static const unsigned replicas[] = {0, 0, 0, 0, 0, 0, 0, 50, 100, 100};
 	struct world *w = &h->w;
 	struct source_shape shape;
@@ -443,6 +451,9 @@ static void init(struct history *h, const struct history_options *o)
 		w->configured[t] = t == 0 || rng_chance(&w->rng, 70);
 		if (w->configured[t]) w->source.tables[t].published = LSN(0);
 	}
+	w->stage_percent = stages[rng_below(&w->rng, 4)];
+	w->before_commit = before_commit;
+	w->ctx = h;
 	w->send_empty = rng_chance(&w->rng, 30);
 	w->replica_percent = replicas[rng_below(&w->rng, 10)];
 	w->late_high = rng_chance(&w->rng, 30);

@@ -82,8 +82,8 @@ static bool hold_rows(struct held *h, struct store_txn *txn, struct err *err)
 	return ok;
 }
 
-/* The index of doubts names the entries in doubt and no others. */
-static bool check_doubts(const struct held *h, struct store_txn *txn, struct err *err)
+/* The index of doubts names the entries in doubt, and others only when a stage may have left them. */
+static bool check_doubts(const struct held *h, struct store_txn *txn, bool stages, struct err *err)
 {
 	struct store_scan *scan = NULL;
 	struct slice key, bytes;
@@ -93,9 +93,10 @@ static bool check_doubts(const struct held *h, struct store_txn *txn, struct err
 	ok = store_scan_open(txn, h->rec->id, SPACE_DOUBT, (struct slice){0}, &scan, err);
 	while (ok && (ok = store_scan_next(scan, &key, &bytes, &found, err)) && found) {
 		int k = layout_key_of(key);
+		bool doubt = k >= 0 && k < JUDGE_KEYS && h->present[k] && h->entries[k].flags & ROW_DOUBT;
 
-		n++;
-		if (k < 0 || k >= JUDGE_KEYS || !h->present[k] || !(h->entries[k].flags & ROW_DOUBT))
+		n += doubt;
+		if (!doubt && !stages)
 			ok = err_set(err, ERR_CORRUPT, "%s[%d] is indexed as in doubt and is not", h->layout->name, k);
 	}
 	store_scan_close(scan);
@@ -276,7 +277,7 @@ static bool look_table(struct judge *j, const struct judge_view *v, struct table
 	if (h == NULL) return err_set(err, ERR_NOMEM, "out of memory");
 	h->layout = &v->layouts[rec->id - 1];
 	h->rec = rec;
-	ok = hold_rows(h, txn, err) && check_doubts(h, txn, err) && check_counters(h, err);
+	ok = hold_rows(h, txn, err) && check_doubts(h, txn, v->stages, err) && check_counters(h, err);
 	if (ok && look_runs(j, v, h, runs, nruns)) judge_held(j, v, h);
 	free(h);
 	return ok;

@@ -5,7 +5,7 @@
  * - No key shows an older version than before, no deleted row comes back.
  * - Every value shown is that of the version shown, or marked as in doubt.
  * - A live table equals the source at the checkpoint.
- * - Counters and the index of doubts agree with the rows.
+ * - Counters and the index of doubts agree with the rows (the index may name more after a large transaction).
  * - When a run is done, what it was about equals the source, and its sweep has
  *   counted what it had to.
  * - An entry changes when the stream changes its key or a run that is about it is open,
@@ -79,13 +79,14 @@ struct judge_view {
 	const struct source *source;
 	const struct layout *layouts;
 	const struct ask *asks;
+	bool stages; /* large transactions are staged */
 };
 
 void judge_init(struct judge *j);
 /* False, with the fault in the source's trace, when something is wrong. */
 bool judge_look(struct judge *j, const struct judge_view *v, struct store *store);
-/* A batch is applied; it becomes visible before the next look. */
-void judge_note(struct judge *j, const struct judge_view *v, const struct batch *b);
+/* Operations from <= i < to are applied; they become visible before the next look. */
+void judge_note(struct judge *j, const struct judge_view *v, const struct batch *b, size_t from, size_t to);
 /* Damage took what was there: nothing is known of the key any more. */
 void judge_forget(struct judge *j, int table, int key);
 /* Nor what a run that has begun before may sweep. */

@@ -119,8 +119,8 @@ static void note_op(struct judge *j, const struct judge_view *v, const struct op
 	}
 }
 
-void judge_note(struct judge *j, const struct judge_view *v, const struct batch *b)
+void judge_note(struct judge *j, const struct judge_view *v, const struct batch *b, size_t from, size_t to)
 {
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = from; i < to; i++)
 		note_op(j, v, &b->ops[i]);
 }

@@ -70,10 +70,10 @@ static const char *op_name(uint8_t kind)
 	return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
-static void trace_batch(const struct session *s, const struct batch *b)
+static void trace_ops(const struct session *s, const struct batch *b, size_t from, size_t to)
 {
 	if (!trace_of(s)->verbose) return;
-	for (size_t i = 0; i < b->n; i++) {
+	for (size_t i = from; i < to; i++) {
 		const struct op *op = &b->ops[i];
 
 		trace(trace_of(s), "apply %s table %u key %d pos %lu.%lu%s lsn %lu run %lu", op_name(op->kind),
@@ -93,13 +93,19 @@ static bool note(struct session *s, bool ok, const struct err *err)
 	return ok || trace_fail(trace_of(s), "%s", err->msg);
 }
 
-static bool apply_batch(struct session *s, struct batch *b)
+static struct judge_view view_of(const struct session *s)
 {
+	return (struct judge_view){&s->w->source, s->w->layouts, s->w->asks, s->w->stage_percent > 0};
+}
+
+static bool apply_part(struct session *s, struct batch *b, size_t from, size_t to)
+{
+	const struct judge_view view = view_of(s);
 	struct err err;
 
-	trace_batch(s, b);
-	judge_note(&s->w->judge, &(struct judge_view){&s->w->source, s->w->layouts, s->w->asks}, b);
-	return note(s, applier_apply(s->applier, b, &err), &err);
+	trace_ops(s, b, from, to);
+	judge_note(&s->w->judge, &view, b, from, to);
+	return note(s, applier_apply_part(s->applier, b, from, to, &err), &err);
 }
 
 static void take_answers(struct session *s)
@@ -126,7 +132,7 @@ static void mutate_cursor_early(struct session *s, const struct batch *b)
 
 			*op = b->ops[i];
 		}
-	if (early->n && applier_at_boundary(s->applier) && apply_batch(s, early)) {
+	if (early->n && applier_at_boundary(s->applier) && apply_part(s, early, 0, early->n)) {
 		session_commit(s);
 		s->doomed = rng_chance(&s->w->rng, 30);
 	}
@@ -151,34 +157,133 @@ static void mutate_checkpoint_apart(struct session *s, const struct batch *b)
 	s->doomed = rng_chance(&s->w->rng, 20);
 }
 
+/* ---- large transactions ---- */
+
+static bool is_of_stream(const struct op *op)
+{
+	return op->kind == OP_UPSERT || op->kind == OP_DELETE || op->kind == OP_TRUNCATE;
+}
+
+/* What an earlier one left is moved first. */
+static void begin_stage(struct session *s)
+{
+	if (applier_is_open(s->applier)) session_commit(s);
+	while (!trace_of(s)->failed && !s->doomed && session_move(s, rng_below(&s->w->rng, 400)))
+		;
+	if (trace_of(s)->failed || s->doomed) return;
+	trace(trace_of(s), "the transaction is staged");
+	applier_stage(s->applier);
+}
+
+/* Readers must see what they saw. */
+static void stage_commit(struct session *s)
+{
+	const struct judge_view view = view_of(s);
+	struct judge scratch = s->w->committed;
+	struct err err;
+
+	s->w->before_commit(s->w->ctx);
+	if (!note(s, applier_stage_commit(s->applier, &err), &err)) return;
+	s->durable = s->committed; /* the commit before this one */
+	trace(trace_of(s), "store commits a part of the stage");
+	judge_look(&scratch, &view, s->store);
+	s->doomed = rng_chance(&s->w->rng, 5);
+}
+
+bool session_move(struct session *s, size_t bytes)
+{
+	struct err err;
+
+	if (!applier_has_overlay(s->applier) || !applier_at_boundary(s->applier)) return false;
+	trace(trace_of(s), "the overlay is moved, about %zu bytes", bytes);
+	if (!note(s, applier_move(s->applier, bytes, &err), &err)) return false;
+	session_commit(s);
+	s->doomed = s->doomed || rng_chance(&s->w->rng, 3);
+	return true;
+}
+
+/* Where to stop: a part of a staged transaction ends anywhere, else at the next one that may be staged. */
+static size_t part_end(struct session *s, const struct batch *b)
+{
+	size_t most = applier_is_staging(s->applier) ? (size_t)rng_range(&s->w->rng, 1, 3) : b->n;
+	size_t i = s->at;
+
+	if (s->w->stage_percent == 0) return b->n;
+	for (; i < b->n && i < s->at + most; i++) {
+		bool first = i > s->at && is_of_stream(&b->ops[i]) && !is_of_stream(&b->ops[i - 1]);
+
+		if (first && b->ops[i - 1].kind != OP_TABLE && b->ops[i - 1].kind != OP_SCHEMA) return i;
+		if (b->ops[i].kind == OP_COMMIT) return i + 1;
+	}
+	return i;
+}
+
+static bool stages_here(const struct session *s, const struct batch *b)
+{
+	return applier_at_boundary(s->applier) && !applier_is_staging(s->applier) &&
+		   is_of_stream(&b->ops[s->at]) && rng_chance(&s->w->rng, s->w->stage_percent);
+}
+
+static void apply_next(struct session *s, struct batch *b)
+{
+	size_t end;
+
+	if (stages_here(s, b)) begin_stage(s);
+	if (s->doomed || trace_of(s)->failed) return;
+	end = part_end(s, b);
+	if (!apply_part(s, b, s->at, end)) return;
+	s->at = end;
+	if (!applier_is_staging(s->applier)) return;
+	if (b->ops[end - 1].kind == OP_COMMIT)
+		session_commit(s);
+	else if (rng_chance(&s->w->rng, 60))
+		stage_commit(s);
+}
+
+/* ---- a batch ---- */
+
+static struct batch *current(struct session *s)
+{
+	if (s->current) return s->current;
+	s->at = 0;
+	s->current = dequeue(s);
+	if (s->current == NULL) return NULL;
+	if (MUTANT(CURSOR_EARLY) || MUTANT(LIST_EARLY)) mutate_cursor_early(s, s->current);
+	if (MUTANT(CHECKPOINT_APART)) mutate_checkpoint_apart(s, s->current);
+	return s->current;
+}
+
 bool session_apply(struct session *s)
 {
-	struct batch *b = dequeue(s);
+	struct batch *b = current(s);
 
 	if (b == NULL) return false;
-	if (MUTANT(CURSOR_EARLY) || MUTANT(LIST_EARLY)) mutate_cursor_early(s, b);
-	if (MUTANT(CHECKPOINT_APART)) mutate_checkpoint_apart(s, b);
-	if (!s->doomed) apply_batch(s, b);
+	if (!s->doomed && s->at < b->n) apply_next(s, b);
+	if (!s->doomed && s->at < b->n) return true;
 	batch_destroy(b);
+	s->current = NULL;
 	return true;
 }
 
 bool session_can_commit(const struct session *s)
 {
-	return applier_is_open(s->applier) && applier_at_boundary(s->applier);
+	return applier_is_open(s->applier) && applier_at_boundary(s->applier) && !applier_is_staging(s->applier);
 }
 
 void session_commit(struct session *s)
 {
+	const struct judge_view view = view_of(s);
 	bool wrote = applier_has_writes(s->applier);
 	struct err err;
 
+	if (wrote) s->w->before_commit(s->w->ctx);
 	if (!note(s, applier_commit(s->applier, s->w->now_us, &err), &err)) return;
 	if (wrote) s->durable = s->committed; /* the commit before this one */
 	s->committed = applier_committed(s->applier).lsn;
 	trace(trace_of(s), "store commits, checkpoint %lu", s->committed.v);
 	take_answers(s);
-	judge_look(&s->w->judge, &(struct judge_view){&s->w->source, s->w->layouts, s->w->asks}, s->store);
+	if (!wrote) return;
+	judge_look(&s->w->judge, &view, s->store);
 	s->w->committed = s->w->judge;
 }
 
@@ -708,6 +813,7 @@ void session_kill(struct session *s)
 	while ((b = dequeue(s)) != NULL)
 		batch_destroy(b);
 	batch_destroy(s->held);
+	batch_destroy(s->current);
 	while (s->answers) {
 		struct answer *a = s->answers;
 

@@ -28,11 +28,14 @@ struct world {
 	struct layout layouts[SRC_TABLES_MAX];
 	bool configured[SRC_TABLES_MAX]; /* the user wants the table */
 	bool send_empty;
-	unsigned replica_percent;        /* sessions that read chunks from a replica */
-	bool replica_used;               /* some session has */
-	bool late_high;                  /* windows may close in another order than they were asked for */
-	struct judge judge, committed;   /* as of the last commit or start */
-	struct ask asks[ASKS_MAX];       /* by run; what a crash took is overwritten by its successor */
+	unsigned replica_percent;         /* sessions that read chunks from a replica */
+	bool replica_used;                /* some session has */
+	bool late_high;                   /* windows may close in another order than they were asked for */
+	struct judge judge, committed;    /* as of the last commit or start */
+	struct ask asks[ASKS_MAX];        /* by run; what a crash took is overwritten by its successor */
+	unsigned stage_percent;           /* source transactions that are taken for large ones */
+	void (*before_commit)(void *ctx); /* of LMDB, when it will write */
+	void *ctx;
 	bool mend_later[SRC_TABLES_MAX]; /* a damaged table waits until the writers stop */
 	int64_t now_us;
 	struct copier_config copier_config;
@@ -49,6 +52,8 @@ struct session {
 	uint64_t last_run;
 	struct batch *held; /* operations not pushed yet */
 	struct batch *queue, **queue_end;
+	struct batch *current; /* being applied, */
+	size_t at;             /* from this operation on */
 	struct answer *answers, **answers_end;
 	xid_t first_xid;  /* the next one when the session began */
 	lsn_t skip_below; /* transactions committed below are in the store */
@@ -57,7 +62,7 @@ struct session {
 	lsn_t committed, durable;
 	bool in_transaction, skipping, changed;
 	uint64_t ordinal;
-	bool doomed; /* a mutant wants the process killed here */
+	bool doomed; /* the process is to be killed here */
 };
 
 /* Starts on an open store, which stays the caller's. Faults go to the trace. */
@@ -69,8 +74,9 @@ void session_finish(struct session *s);
 
 /* One message of the stream. */
 void session_receive(struct session *s, const struct wal_message *m);
-void session_push(struct session *s);  /* what is held goes into the queue */
-bool session_apply(struct session *s); /* one batch of it; false: empty */
+void session_push(struct session *s); /* what is held goes into the queue */
+bool session_apply(
+	struct session *s); /* one batch of it, or less where transactions are staged; false: empty */
 bool session_can_commit(const struct session *s);
 void session_commit(struct session *s); /* and the judge looks */
 void session_sync(struct session *s);   /* what is committed becomes durable */
@@ -90,6 +96,8 @@ void session_stop(struct session *s, uint64_t run);
 /* Whatever is paused goes on, and what is damaged is put right. */
 void session_mend(struct session *s);
 void session_purge(struct session *s); /* a step */
+/* What a large transaction has left is moved on; false: there is none. */
+bool session_move(struct session *s, size_t bytes);
 bool session_is_between(const struct session *s);
 
 #endif
