@@ -259,21 +259,6 @@ void be64_put(uint8_t *p, uint64_t v)
 	be32_put(p + 4, (uint32_t)v);
 }
 
-uint16_t be16_get(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-uint32_t be32_get(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-uint64_t be64_get(const uint8_t *p)
-{
-	return (uint64_t)be32_get(p) << 32 | be32_get(p + 4);
-}
-
 size_t varint_size(uint64_t v)
 {
 	size_t n = 1;
@@ -295,54 +280,8 @@ size_t varint_put(uint8_t *p, uint64_t v)
 
 /* ---- reading cursor ---- */
 
-struct cur cur_of(struct slice s)
-{
-	return (struct cur){.p = s.p, .end = s.n ? s.p + s.n : s.p};
-}
-
-/* The next n bytes, or NULL and the sticky bit. */
-static const uint8_t *cur_take(struct cur *c, uint64_t n)
-{
-	const uint8_t *p = c->p;
-
-	if (c->bad || n > (uint64_t)(c->end - c->p)) {
-		c->bad = true;
-		return NULL;
-	}
-	if (n > 0) c->p += n;
-	return p;
-}
-
-uint8_t cur_u8(struct cur *c)
-{
-	const uint8_t *p = cur_take(c, 1);
-
-	return p ? *p : 0;
-}
-
-uint16_t cur_u16(struct cur *c)
-{
-	const uint8_t *p = cur_take(c, 2);
-
-	return p ? be16_get(p) : 0;
-}
-
-uint32_t cur_u32(struct cur *c)
-{
-	const uint8_t *p = cur_take(c, 4);
-
-	return p ? be32_get(p) : 0;
-}
-
-uint64_t cur_u64(struct cur *c)
-{
-	const uint8_t *p = cur_take(c, 8);
-
-	return p ? be64_get(p) : 0;
-}
-
 /* One value has one form: a last byte of zero would be a longer form of a shorter one. */
-uint64_t cur_varint(struct cur *c)
+uint64_t cur_long_varint(struct cur *c)
 {
 	uint64_t v = 0;
 
@@ -357,21 +296,9 @@ uint64_t cur_varint(struct cur *c)
 	return 0;
 }
 
-static struct slice take_slice(struct cur *c, uint64_t n)
-{
-	const uint8_t *p = cur_take(c, n);
-
-	return (struct slice){p, p ? (size_t)n : 0};
-}
-
-struct slice cur_bytes(struct cur *c, size_t n)
-{
-	return take_slice(c, n);
-}
-
 struct slice cur_blob(struct cur *c)
 {
-	return take_slice(c, cur_varint(c));
+	return cur_bytes(c, cur_varint(c));
 }
 
 const char *cur_cstr(struct cur *c)

@@ -61,9 +61,18 @@ void buf_put_str(struct buf *b, const char *s);            /* blob without NUL *
 void be16_put(uint8_t *p, uint16_t v);
 void be32_put(uint8_t *p, uint32_t v);
 void be64_put(uint8_t *p, uint64_t v);
-uint16_t be16_get(const uint8_t *p);
-uint32_t be32_get(const uint8_t *p);
-uint64_t be64_get(const uint8_t *p);
+static inline uint16_t be16_get(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+static inline uint32_t be32_get(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+static inline uint64_t be64_get(const uint8_t *p)
+{
+	return (uint64_t)be32_get(p) << 32 | be32_get(p + 4);
+}
 size_t varint_size(uint64_t v);
 size_t varint_put(uint8_t *p, uint64_t v); /* returns bytes written */
 
@@ -73,13 +82,60 @@ struct cur {
 	bool bad;
 };
 
-struct cur cur_of(struct slice s);
-uint8_t cur_u8(struct cur *c);
-uint16_t cur_u16(struct cur *c);
-uint32_t cur_u32(struct cur *c);
-uint64_t cur_u64(struct cur *c);
-uint64_t cur_varint(struct cur *c); /* over-long or > 64 bits: bad */
-struct slice cur_bytes(struct cur *c, size_t n);
+/* Here in full: several of them run for each value of each row. */
+static inline struct cur cur_of(struct slice s)
+{
+	return (struct cur){.p = s.p, .end = s.n ? s.p + s.n : s.p};
+}
+/* The next n bytes, or NULL and the sticky bit. */
+static inline const uint8_t *cur_take(struct cur *c, uint64_t n)
+{
+	const uint8_t *p = c->p;
+
+	if (c->bad || n > (uint64_t)(c->end - c->p)) {
+		c->bad = true;
+		return NULL;
+	}
+	if (n > 0) c->p += n;
+	return p;
+}
+static inline uint8_t cur_u8(struct cur *c)
+{
+	const uint8_t *p = cur_take(c, 1);
+
+	return p ? *p : 0;
+}
+static inline uint16_t cur_u16(struct cur *c)
+{
+	const uint8_t *p = cur_take(c, 2);
+
+	return p ? be16_get(p) : 0;
+}
+static inline uint32_t cur_u32(struct cur *c)
+{
+	const uint8_t *p = cur_take(c, 4);
+
+	return p ? be32_get(p) : 0;
+}
+static inline uint64_t cur_u64(struct cur *c)
+{
+	const uint8_t *p = cur_take(c, 8);
+
+	return p ? be64_get(p) : 0;
+}
+static inline struct slice cur_bytes(struct cur *c, uint64_t n)
+{
+	const uint8_t *p = cur_take(c, n);
+
+	return (struct slice){p, p ? (size_t)n : 0};
+}
+uint64_t cur_long_varint(struct cur *c);
+/* Over-long or > 64 bits: bad. Lengths mostly take one byte. */
+static inline uint64_t cur_varint(struct cur *c)
+{
+	if (!c->bad && c->p < c->end && *c->p < 0x80) return *c->p++;
+	return cur_long_varint(c);
+}
 struct slice cur_blob(struct cur *c);
 /*
  * What buf_put_str and buf_put_blob wrote, copied to *at, which moves past the
