@@ -283,6 +283,14 @@ static bool take_snapshot(struct query *q, const PGresult *r, struct err *err)
 	return copier_chunk_snapshot(q->copier, q->request_id, PQgetvalue(r, 0, 0), standby, high, err);
 }
 
+/* p == NULL: it is NULL, which only what is empty can be. */
+static struct slice text_at(const PGresult *r, int row, int column)
+{
+	size_t n = (size_t)PQgetlength(r, row, column);
+	if (n == 0 && PQgetisnull(r, row, column)) return (struct slice){NULL, 0};
+	return (struct slice){(const uint8_t *)PQgetvalue(r, row, column), n};
+}
+
 static bool take_rows(struct query *q, const PGresult *r, struct err *err)
 {
 	struct slice texts[1664];
@@ -291,11 +299,8 @@ static bool take_rows(struct query *q, const PGresult *r, struct err *err)
 		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n,
 					   q->request_columns);
 	for (int row = 0; row < PQntuples(r); row++) {
-		for (int i = 0; i < (int)n; i++) {
-			bool null = PQgetisnull(r, row, i);
-			texts[i].p = null ? NULL : (const uint8_t *)PQgetvalue(r, row, i);
-			texts[i].n = null ? 0 : (size_t)PQgetlength(r, row, i);
-		}
+		for (int i = 0; i < (int)n; i++)
+			texts[i] = text_at(r, row, i);
 		if (!copier_chunk_row(q->copier, q->request_id, texts, n, err)) return false;
 	}
 	return true;
