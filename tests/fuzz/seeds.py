@@ -220,6 +220,21 @@ def requests():
         yield from lines('{"command": "%s", "targets": ["fix-1", "7", "public.a"]}' % verb, '{"command": "%s", "all": true}' % verb)
 
 
+def signals():
+    """Messages, and rows of the columns id, type and data."""
+    for r in requests():
+        yield b"\0" + r
+    of_rows = (("ad-hoc-1", "execute-snapshot", '{"data-collections": ["public.A", "shop.b.c", "lone"], "type": "INCREMENTAL", '
+                '"additional-conditions": [{"data-collection": "public.A", "filter": "color=1"}]}'),
+               ("17", "execute-snapshot", '{"data-collections": ["public.\\"a.b\\""], "type": "blocking", "additional-condition": "x > 1"}'),
+               ("1", "stop-snapshot", ""), ("1", "pause-snapshot", '{"data-collections": ["public.a"]}'),
+               ("x", "resume-snapshot", "{}"), ("y", "log", '{"message": "hello {}"}'))
+    for i, t, d in of_rows:
+        yield b"\1" + b"\0".join(x.encode() for x in (i, t, d)) + b"\0"
+        yield b"\3" + b"\0".join(x.encode() for x in ("", t, d)) + b"\0"
+        yield b"\0" + ('{"id": "%s", "type": "%s", "data": %s}' % (i, t, d or "{}")).encode()
+
+
 def conninfos():
     for how in range(6):
         yield bytes([how]) + b"a\0b\0host=h,i port=1,2 dbname=d service=s\0"
@@ -254,6 +269,7 @@ GENERATED = {
     "options": options,
     "conninfo": conninfos,
     "request": requests,
+    "signal": signals,
     "output": outputs,
     "sql": lambda: lines('\3plain\0it\'s "quoted"\0back\\slash\0'),
     "shape": shapes,
