@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from harness import PROGRAM, Server, Tidemark, check, incompressible, rng, scaled, timeout, until
+from harness import PROGRAM, Failure, Server, Tidemark, check, incompressible, rng, scaled, timeout, until
 
 DAMAGE = os.path.join(os.path.dirname(PROGRAM), "damage")
 
@@ -31,10 +31,15 @@ def find_runs(tm, name):
 
 
 def wait_runs(tm, name, *states, timeout=60):
+    found = []
+
     def there():
-        found = find_runs(tm, name)
+        found[:] = find_runs(tm, name)
         return found and all(r["state"] in (states or ("done",)) for r in found) and found
-    return until(f"runs {name} are {states or 'done'}", there, timeout)
+    try:
+        return until(f"runs {name} are {states or 'done'}", there, timeout)
+    except Failure as e:
+        raise Failure(f"{e}: {found}") from None
 
 
 def run_of(tm, *words, name="it"):
@@ -139,7 +144,7 @@ def test_one_run_repairs_all_damage():
         load.start()
         watch.start()
         until("the load is on", lambda: load.done > 20 and watch.scans > 1)
-        run = run_of(tm, "t", "--chunk-time", 5, name="repair")
+        run = run_of(tm, "t", "--max-rows-per-second", 8000, name="repair")
         load.stop()
         watch.stop()
         counts(run, rows_written=len(corrupted) + len(lost), rows_swept=len(invented))
@@ -315,7 +320,9 @@ def test_killed_in_every_phase():
         damage(tm, [*(("drop", "t", k) for k in range(1, n, 9)), *(("put", "t", k, 1, "ghost") for k in range(n + 1, 2 * n))])
         snapshot(tm, "start", "t", "--id", "it", "--max-rows-per-second", 1500)
         phases, read = {}, 0
-        for kill in range(30):
+        for kill in range(90):
+            if kill >= 30 and phases.keys() >= {"copying", "sweeping"}:
+                break
             tm.start()
             if kill % 3 != 2:
                 tm.wait_slot()
