@@ -121,7 +121,9 @@ static const char columns_sql[] =
 /*
  * The index to go by: the replica identity if it is one; for FULL the primary
  * key, else any that would do. A deferrable one lets a key exist twice inside a
- * transaction, so that the log could not be followed by key.
+ * transaction, so that the log could not be followed by key. One that tells apart what the columns' own
+ * types and collations call equal (citext by text_ops, composites by record_image_ops, another collation
+ * than a nondeterministic one) lets rows tie in the order that pages are read in: some would never be read.
  */
 static const char key_sql[] =
 	"SELECT pg_catalog.array_to_string((i.indkey::int2[])[0:i.indnkeyatts - 1], ' '), i.indimmediate"
@@ -129,8 +131,22 @@ static const char key_sql[] =
 	" WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL"
 	"   AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident WHEN 'f' THEN "
 	"true ELSE false END"
-	"   AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = i.indrelid"
-	"                   AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull)"
+	"   AND NOT EXISTS (SELECT FROM unnest((i.indkey::int2[])[0:i.indnkeyatts - 1], "
+	"(i.indclass::oid[])[0:i.indnkeyatts - 1], (i.indcollation::oid[])[0:i.indnkeyatts - 1]) k(attnum, "
+	"class, "
+	"coll)"
+	"   JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
+	"   JOIN pg_catalog.pg_type t ON t.oid = a.atttypid JOIN pg_catalog.pg_opclass o ON o.oid = k.class"
+	"   WHERE NOT a.attnotnull OR (a.attcollation <> k.coll AND EXISTS (SELECT FROM "
+	"pg_catalog.pg_collation l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic))"
+	"   OR EXISTS (SELECT FROM pg_catalog.pg_opclass d WHERE d.opcmethod = o.opcmethod AND d.opcdefault AND "
+	"d.opcintype = coalesce(nullif(t.typbasetype, 0), t.oid) AND d.opcintype <> o.opcintype)"
+	"   OR NOT EXISTS (SELECT FROM pg_catalog.pg_opclass d JOIN pg_catalog.pg_amop x ON x.amopfamily = "
+	"d.opcfamily"
+	"     JOIN pg_catalog.pg_amop y ON y.amopfamily = o.opcfamily AND y.amopopr = x.amopopr"
+	"    WHERE d.opcmethod = o.opcmethod AND d.opcdefault AND d.opcintype = o.opcintype AND x.amopstrategy = "
+	"3 "
+	"AND y.amopstrategy = 3 AND x.amoplefttype = o.opcintype AND x.amoprighttype = o.opcintype))"
 	" ORDER BY i.indimmediate DESC, i.indisprimary DESC, i.indexrelid LIMIT 1";
 
 /*
@@ -226,7 +242,7 @@ static char *refuse_key(const struct source_table *t, char identity)
 	else
 		out = text_format(
 			"%s has no usable key (primary key, or unique index over NOT NULL columns, not partial, not "
-			"deferrable): run "
+			"deferrable, that takes for equal what the columns' types do): run "
 			"ALTER TABLE %s.%s ADD PRIMARY KEY (...), or ALTER TABLE %s.%s REPLICA IDENTITY USING INDEX ...",
 			t->display, s, n, s, n);
 	free(s);
