@@ -25,6 +25,7 @@ struct fixture {
 	struct copier *c;
 	const struct chunk_request *r; /* the last one asked, until its end */
 	uint32_t asked_table;
+	uint64_t asked_run; /* of the last request, which an answer ends */
 	struct batch *out[EMITTED_MAX];
 	size_t n, seen; /* emitted; looked at by take() */
 	int64_t now;
@@ -180,6 +181,7 @@ static inline void ask(struct fixture *f, enum chunk_kind kind)
 	assert_non_null(ask_any(f));
 	assert_int_equal(f->r->kind, kind);
 	f->asked_table = f->r->table_id;
+	f->asked_run = f->r->run_id;
 }
 
 static inline void ask_nothing(struct fixture *f)
