@@ -139,6 +139,21 @@ static void put_markers(const struct overview *v, struct buf *out)
 	put(out, "\n");
 }
 
+static void put_large(const struct overview *v, struct buf *out)
+{
+	const tidemark_large_info *l = &v->large;
+
+	if (l->phase == TIDEMARK_LARGE_STAGED)
+		put(out,
+			"transaction  a large one is being received, %" PRIu64
+			" rows of it so far: not seen before its end\n",
+			l->rows);
+	else if (l->phase == TIDEMARK_LARGE_SHOWN)
+		put(out,
+			"transaction  a large one is in, and %" PRIu64 " rows of it are being moved to their place\n",
+			l->rows);
+}
+
 static void put_warnings(const struct overview *v, struct buf *out)
 {
 	struct buf warning = {0};
@@ -159,6 +174,7 @@ static void put_text(const struct overview *v, struct buf *out)
 	put_tables(v, out);
 	for (size_t i = 0; i < v->nruns; i++)
 		runview_put(&v->runs[i], overview_table(v, v->runs[i].table_id), v->now_us, out);
+	put_large(v, out);
 	put_markers(v, out);
 	put_file(v, out);
 	put_warnings(v, out);
@@ -288,6 +304,21 @@ static void json_markers(const struct overview *v, struct json *j)
 	json_close(j, '}');
 }
 
+static void json_large(const struct overview *v, struct json *j)
+{
+	static const char *const phases[] = {
+		[TIDEMARK_LARGE_STAGED] = "staged", [TIDEMARK_LARGE_SHOWN] = "moving"};
+
+	if (v->large.phase == TIDEMARK_LARGE_NONE) {
+		json_add_null(j, "large_transaction");
+		return;
+	}
+	json_open(j, "large_transaction", '{');
+	json_add_string(j, "phase", phases[v->large.phase]);
+	json_add_uint(j, "rows", v->large.rows);
+	json_close(j, '}');
+}
+
 static void json_warnings(const struct overview *v, struct json *j)
 {
 	struct buf warning = {0};
@@ -314,6 +345,7 @@ static void put_json(const struct overview *v, struct buf *out)
 	json_position(v, &j);
 	json_tables(v, &j);
 	json_runs(v, &j);
+	json_large(v, &j);
 	json_markers(v, &j);
 	json_file(v, &j);
 	json_warnings(v, &j);

@@ -89,6 +89,7 @@ bool overview_load(struct overview *v, const char *dir, tidemark *tm, struct err
 	v->has_position = rc == 0;
 	if (rc == 0 || rc == TIDEMARK_E_NOTFOUND) rc = tidemark_get_store_info(tm, &v->store);
 	if (rc == 0) rc = tidemark_get_marker_info(tm, v->now_us, &v->markers);
+	if (rc == 0) rc = tidemark_get_large_info(tm, &v->large);
 	if (rc == 0) rc = count_tables(v);
 	if (rc == 0) rc = load_runs(v);
 	return rc == 0 || err_of_tidemark(err, rc, tm);

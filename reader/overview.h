@@ -16,6 +16,7 @@ struct overview {
 	tidemark *tm;
 	tidemark_store_info store;
 	tidemark_marker_info markers;
+	tidemark_large_info large;
 	tidemark_position position;
 	bool has_position; /* a checkpoint has been written */
 	size_t tables, by_state[TIDEMARK_LEFT + 1];

@@ -171,6 +171,8 @@ enum store_overlay {
 	OVERLAY_SHOWN = 2
 };
 bool store_get_overlay(struct store_txn *t, enum store_overlay *out, struct err *err);
+/* How many entries the stage has, or the overlay: all until its last table is moved. */
+bool store_count_staged(struct store_txn *t, uint64_t *out, struct err *err);
 /*
  * In this write transaction rows are written to the stage, and read from there first. Each transaction that
  * goes on with it says so anew. doubt.N is written as it is told: before the stage is shown, nothing may be

@@ -150,6 +150,23 @@ bool store_get_overlay(struct store_txn *t, enum store_overlay *out, struct err 
 	return true;
 }
 
+bool store_count_staged(struct store_txn *t, uint64_t *out, struct err *err)
+{
+	struct table_dbis dbis;
+	MDB_stat st;
+	int rc;
+
+	*out = 0;
+	if (!load(t, err)) return false;
+	for (size_t i = 0; i < t->overlay.n; i++) {
+		if (!handles_find(t, t->overlay.tables[i].id, &dbis, err)) return false;
+		rc = mdb_stat(t->mdb, dbis.stage, &st);
+		if (rc != 0) return store_fail(t->store, rc, err, "counting what is staged");
+		*out += st.ms_entries;
+	}
+	return true;
+}
+
 bool store_stage(struct store_txn *t, struct err *err)
 {
 	if (!t->write)

@@ -184,6 +184,19 @@ typedef struct {
 int tidemark_get_store_info(tidemark *tm, tidemark_store_info *out); /* strings live until tidemark_end() */
 
 /*
+ * A transaction too large to be written at once is staged, and not seen before its
+ * end; then it is shown whole, and moved to its place bit by bit.
+ */
+enum { TIDEMARK_LARGE_NONE = 0, TIDEMARK_LARGE_STAGED = 1, TIDEMARK_LARGE_SHOWN = 2 };
+
+typedef struct {
+	int phase;
+	uint64_t rows; /* changed by it: received so far, or in tables that are not moved yet */
+} tidemark_large_info;
+
+int tidemark_get_large_info(tidemark *tm, tidemark_large_info *out);
+
+/*
  * Why delete markers are still there. Those of changes below `limit` (epoch, LSN)
  * go when the next walk over their table comes by; the others are kept because of `held_by`.
  */

@@ -172,6 +172,23 @@ int tidemark_run_at(tidemark *tm, size_t i, tidemark_run_info *out)
 	return TIDEMARK_OK;
 }
 
+/* ---- large transactions ---- */
+
+int tidemark_get_large_info(tidemark *tm, tidemark_large_info *out)
+{
+	enum store_overlay overlay;
+	struct err err;
+
+	*out = (tidemark_large_info){0};
+	if (tidemark_require_txn(tm) != 0) return TIDEMARK_E_ARGUMENT;
+	if (!store_get_overlay(tm->txn, &overlay, &err) || !store_count_staged(tm->txn, &out->rows, &err))
+		return tidemark_fail_err(tm, &err);
+	out->phase = overlay == OVERLAY_SHOWN    ? TIDEMARK_LARGE_SHOWN
+				 : overlay == OVERLAY_STAGED ? TIDEMARK_LARGE_STAGED
+											 : TIDEMARK_LARGE_NONE;
+	return TIDEMARK_OK;
+}
+
 /* ---- delete markers ---- */
 
 static int held_by(enum purge_bound bound)

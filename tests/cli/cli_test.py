@@ -80,6 +80,10 @@ class Maker:
             self.send("upsert", number, *row)
         return self.commit()
 
+    def step(self, word):
+        self.send(word)
+        self._finish()
+
     def position(self, lsn):
         self.send("position", lsn)
         self._finish()
@@ -492,6 +496,49 @@ class Live(unittest.TestCase):
         self.assertEqual(tidemark("wait", "--store", self.store, "0/4000018", "--timeout", 0).code, EXIT_OK)
         self.assertEqual(tidemark("wait", "--store", self.store, "0/4000019", "--timeout", 0).code, EXIT_RUNTIME)
         self.assertEqual(tidemark("wait", "--store", self.store, "0/4002018", "--timeout", 0).code, EXIT_RUNTIME)
+
+    def read(self, name, *args):
+        r = tidemark(name, "--store", self.store, *args)
+        self.assertEqual((r.code, r.err), (EXIT_OK, ""))
+        return r.out
+
+    def check_rows(self, want):
+        rows = [(str(k) + "\t" + a + "\t1\n").encode() for k, a in sorted(want.items())]
+        self.assertEqual(self.read("scan", "t", "--format", "copy"), b"".join(rows))
+        self.assertEqual(self.read("scan", "t", "--format", "copy", "--from", 2, "--to", 4),
+                         b"".join(r for r in rows if b"2" <= r[:1] <= b"4"))
+        for k in range(7):
+            r = tidemark("get", "--store", self.store, "t", k, "--format", "copy")
+            self.assertEqual(r.out, (str(k) + "\t" + want[k] + "\t1\n").encode() if k in want else b"")
+        self.assertEqual(json.loads(self.read("tables", "--json"))["rows"], len(want))
+
+    def large(self):
+        return json.loads(self.read("status", "--json"))["large_transaction"]
+
+    def test_large_transaction(self):
+        m = self.make()
+        m.rows(1, (1, "old", 1), (3, "old", 1), (5, "old", 1))
+        before = {1: "old", 3: "old", 5: "old"}
+        self.assertIsNone(self.large())
+        m.send("stage")
+        m.begin()
+        m.send("upsert", 1, 2, "new", 1)
+        m.send("upsert", 1, 3, "new", 1)
+        m.step("part")
+        m.send("delete", 1, 5)
+        m.step("part")
+        self.check_rows(before)
+        self.assertEqual(self.large(), {"phase": "staged", "rows": 3})
+        self.assertIn("a large one is being received, 3 rows of it so far", self.read("status").decode())
+        end = m.commit()
+        after = {1: "old", 2: "new", 3: "new"}
+        self.assertEqual(self.large(), {"phase": "moving", "rows": 3})
+        self.assertIn("3 rows of it are being moved", self.read("status").decode())
+        self.read("wait", end)
+        while self.large():
+            self.check_rows(after)
+            m.step("move")
+        self.check_rows(after)
 
     def test_wait_for_a_store(self):
         waiting = self.start("wait", "--store", self.store, "0/1000000", "--timeout", 30)

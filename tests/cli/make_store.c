@@ -15,6 +15,9 @@
  *     fill ID FROM TO                         rows whose every column is a number from FROM to TO
  *     delete ID KEY...
  *     commit COMMIT_LSN END_LSN XID TIME_US   everything so far is in the store when "ok" is printed
+ *     stage                                   the next transaction is staged
+ *     part                                    what came of it so far is in the stage when "ok" is printed
+ *     move                                    an entry of the overlay at least is moved when "ok" is printed
  *     position LSN                            likewise, of an idle source
  *     run ID TABLE KIND REQUESTER STARTED_US
  *     chunk RUN TABLE SNAPSHOT HIGH ROWS      a page of rows that were all superseded
@@ -311,6 +314,31 @@ static int64_t now_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+static void ok(void)
+{
+	puts("ok");
+	fflush(stdout);
+}
+
+static void do_stage(struct maker *m)
+{
+	applier_stage(m->applier);
+}
+
+static void do_part(struct maker *m)
+{
+	apply_batch(m);
+	if (!applier_stage_commit(m->applier, &m->err)) fail(m->err.msg);
+	ok();
+}
+
+static void do_move(struct maker *m)
+{
+	if (!applier_move(m->applier, 1, &m->err) || !applier_commit(m->applier, now_us(), &m->err))
+		fail(m->err.msg);
+	ok();
+}
+
 static void finish_transaction(struct maker *m)
 {
 	apply_batch(m);
@@ -320,8 +348,7 @@ static void finish_transaction(struct maker *m)
 		answer_destroy(a);
 	}
 	m->ordinal = 0;
-	puts("ok");
-	fflush(stdout);
+	ok();
 }
 
 static void do_commit(struct maker *m)
@@ -356,6 +383,7 @@ static const struct {
 	{"lineage", do_lineage},   {"table", do_table}, {"schema", do_schema}, {"at", do_at},
 	{"upsert", do_upsert},     {"fill", do_fill},   {"delete", do_delete}, {"commit", do_commit},
 	{"position", do_position}, {"run", do_run},     {"chunk", do_chunk},   {"runstate", do_run_state},
+	{"stage", do_stage},       {"part", do_part},   {"move", do_move},
 };
 
 static void run_line(struct maker *m, char *line)
