@@ -279,11 +279,25 @@ static uint64_t emit_barrier(struct requests *q)
 	return token;
 }
 
+/* True: it came too late for every run that it is about. */
+static bool is_void(const struct resolved *found, const struct outcome *out, struct err *err)
+{
+	if (found->nfound == 0 || out->nruns > 0) return false;
+	err_set(err, ERR_CONFIG, "run %llu of %s has ended meanwhile, or has yet to begin",
+			(unsigned long long)found->found[0].id, found->found[0].display);
+	return true;
+}
+
 static void record(struct job *j)
 {
 	struct requests *q = j->owner;
+	struct err err;
 	outcome_finish(&j->outcome);
 	carry_out(q, &j->request, &j->found, &j->outcome);
+	if (is_void(&j->found, &j->outcome, &err)) {
+		finish(j, &err);
+		return;
+	}
 	j->token = emit_barrier(q);
 	j->committed = false;
 	j->phase = PHASE_RECORDED;
@@ -298,6 +312,7 @@ bool requests_make_now(struct requests *q, const struct request *r, struct err *
 	if (good) {
 		carry_out(q, r, &found, &out);
 		emit_barrier(q);
+		good = !is_void(&found, &out, err);
 		resolved_finish(&found);
 	}
 	log_outcome(r, &out, good ? NULL : err);

@@ -98,6 +98,10 @@ void runview_put(const tidemark_run_info *r, const tidemark_table_info *t, int64
 	else
 		put(out, "table %" PRIu32, r->table_id);
 	put(out, ": %s", r->kind);
+	if (strcmp(r->kind, "requested") == 0 && r->requester[0] != '\0') {
+		put(out, " by ");
+		put_typed(out, r->requester);
+	}
 	if (r->name[0] != '\0') {
 		put(out, " as ");
 		put_typed(out, r->name);

@@ -246,6 +246,30 @@ def test_asked_while_sessions_come_and_go():
         tm.equal("t")
 
 
+@timeout(120)
+def test_accepted_is_recorded():
+    """Whatever was answered with yes is there after a kill at that moment; paused and stopped ones too."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        make(server)
+        tm.start()
+        tm.wait_live("t")
+        for n in range(12):
+            with Client(tm) as c:
+                check(c.ask({**START, "id": f"k{n}", "max_rows_per_second": 1})["ok"], "not accepted")
+                state = "copying"
+                if n % 3 > 0:
+                    state = ("paused", "stopped")[n % 3 - 1]
+                    a = c.ask({"command": ("pause", "stop")[n % 3 - 1], "targets": [f"k{n}"]})
+                    check(a["ok"] and a["runs"][0]["state"] == state, a)
+                tm.kill()
+            run = [r for r in tm.json("snapshot", "list") if r["name"] == f"k{n}"]
+            check(len(run) == 1 and run[0]["state"] == state, f"{run} instead of {state}")
+            tm.start()
+            tm.wait_log("streaming", start=len(tm.log()))
+            tm.wait()
+        tm.equal("t")
+
+
 def test_command_errors():
     with Server() as server, Tidemark(server, "public.*") as tm:
         make(server)
