@@ -26,15 +26,25 @@ static double rows_that_fit(uint32_t rows, double used, double budget)
 	return used > 0 && budget > 0 ? rows * (budget / used) : UINT32_MAX;
 }
 
+/* What a chunk may take. */
+static double aim_us(const struct pace *p)
+{
+	int64_t twice = p->has_shrunk ? 2 * p->least_us : 0;
+
+	return (double)(p->target_us > 0 && twice > p->target_us ? twice : p->target_us);
+}
+
 void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_us)
 {
-	double by_time = rows_that_fit(rows, (double)elapsed_us, (double)p->target_us);
+	if (rows > 0 && (p->least_us == 0 || elapsed_us < p->least_us)) p->least_us = elapsed_us;
+	double by_time = rows_that_fit(rows, (double)elapsed_us, aim_us(p));
 	double by_bytes = rows_that_fit(rows, (double)bytes, (double)p->target_bytes);
 	double fit = by_time < by_bytes ? by_time : by_bytes;
 	double most = 2.0 * p->rows;
 
 	if (rows == 0 || (fit < p->rows && fit >= rows))
 		return; /* few rows, and within the budget: that says nothing about many */
+	p->has_shrunk |= fit < p->rows;
 	p->rows = clamp(fit < most ? fit : most, p->rows_max);
 }
 

@@ -3,12 +3,14 @@
  * before asking again.
  *
  * A chunk should take about target_us on the server and bring about
- * target_bytes. Growth is careful (at most double), shrinking is not. Pure
- * arithmetic; one owner.
+ * target_bytes. Growth is careful (at most double), shrinking is not. Where even the
+ * shortest chunk takes long, whatever it brings (a table of a thousand partitions), a chunk may
+ * take twice as long as that: asking for less would only cost it more often. Pure arithmetic; one owner.
  */
 #ifndef SNAPSHOT_PACE_H
 #define SNAPSHOT_PACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +21,8 @@ struct pace {
 	uint32_t rows_max;
 	int64_t target_us;
 	size_t target_bytes;
+	int64_t least_us; /* the shortest chunk so far; 0 = none yet */
+	bool has_shrunk;  /* so that least_us is not only of one that asked for too much */
 };
 
 void pace_init(struct pace *p, uint32_t rows_max, int64_t target_us, size_t target_bytes);

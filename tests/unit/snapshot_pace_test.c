@@ -79,6 +79,28 @@ static void few_rows_say_nothing_of_many(void **state)
 	assert_int_equal(p.rows, 1);
 }
 
+/* Chunks of a table where each costs fixed_us, and each row row_us. */
+static uint32_t settle(int64_t fixed_us, int64_t row_us)
+{
+	struct pace p = start(20000);
+
+	for (int i = 0; i < 50; i++)
+		pace_measured(&p, p.rows, 100, fixed_us + row_us * p.rows);
+	return p.rows;
+}
+
+/* A table of a thousand partitions: no chunk is as short as it should be, and small ones are the worst. */
+static void a_fixed_cost_is_not_paid_for_a_row(void **state)
+{
+	(void)state;
+	assert_true(settle(200 * MS, 10) >= 18000);
+	assert_true(settle(90 * MS, 10) >= 900);
+	assert_true(settle(0, 10) == 10000);
+	/* slow rows: at most twice the time */
+	assert_true(settle(1 * MS, 5 * MS) <= 40);
+	assert_true(settle(0, 500 * MS) <= 2);
+}
+
 static void a_timeout_halves(void **state)
 {
 	struct pace p = start(10000);
@@ -129,6 +151,7 @@ int main(void)
 		cmocka_unit_test(it_aims_at_a_time),
 		cmocka_unit_test(it_aims_at_bytes),
 		cmocka_unit_test(few_rows_say_nothing_of_many),
+		cmocka_unit_test(a_fixed_cost_is_not_paid_for_a_row),
 		cmocka_unit_test(a_timeout_halves),
 		cmocka_unit_test(waits_double),
 		cmocka_unit_test(a_run_waits_as_the_rest_is_busy),
