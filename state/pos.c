@@ -26,15 +26,6 @@ void pos_encode(struct pos p, uint8_t out[POS_SIZE])
 	be32_put(out + 12, (uint32_t)p.ordinal);
 }
 
-struct pos pos_decode(const uint8_t in[POS_SIZE])
-{
-	return (struct pos){
-		.epoch = be16_get(in),
-		.lsn = LSN(be64_get(in + 2)),
-		.ordinal = (uint64_t)be16_get(in + 10) << 32 | be32_get(in + 12),
-	};
-}
-
 const char *lsn_format(lsn_t lsn, char out[LSN_TEXT_SIZE])
 {
 	snprintf(out, LSN_TEXT_SIZE, "%X/%X", (unsigned)(lsn.v >> 32), (unsigned)(uint32_t)lsn.v);

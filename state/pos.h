@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "state/bytes.h"
+
 typedef struct {
 	uint64_t v;
 } lsn_t; /* byte position in the WAL; 0 = none */
@@ -42,7 +44,14 @@ struct pos {
 
 int pos_cmp(struct pos a, struct pos b);              /* <0, 0, >0 */
 void pos_encode(struct pos p, uint8_t out[POS_SIZE]); /* epoch 2, lsn 8, ordinal 6; big-endian */
-struct pos pos_decode(const uint8_t in[POS_SIZE]);
+static inline struct pos pos_decode(const uint8_t in[POS_SIZE])
+{
+	return (struct pos){
+		.epoch = be16_get(in),
+		.lsn = LSN(be64_get(in + 2)),
+		.ordinal = (uint64_t)be16_get(in + 10) << 32 | be32_get(in + 12),
+	};
+}
 
 #define LSN_TEXT_SIZE 18                                    /* "FFFFFFFF/FFFFFFFF" and NUL */
 const char *lsn_format(lsn_t lsn, char out[LSN_TEXT_SIZE]); /* PostgreSQL's "X/X"; returns out */

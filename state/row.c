@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define HEAD_SIZE (1 + POS_SIZE) /* flags and position */
+#define HEAD_SIZE ROW_PEEK_SIZE
 #define FLAGS_ALL (ROW_DELETED | ROW_DOUBT | ROW_LONG_KEY | ROW_HIDDEN)
 
 enum { CODE_NULL = 0, CODE_ABSENT = 1, CODE_TEXT = 2 /* and the length */ };
@@ -144,14 +144,6 @@ void row_stamp(uint8_t *entry, struct pos pos)
 	pos_encode(pos, entry + 1);
 }
 
-bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos)
-{
-	if (entry.n < HEAD_SIZE) return false;
-	*flags = entry.p[0];
-	*pos = pos_decode(entry.p + 1);
-	return true;
-}
-
 static uint32_t take_version(struct cur *c)
 {
 	uint64_t v = cur_varint(c);
@@ -233,6 +225,22 @@ static void take_cell(struct cur *c, struct cell *cell)
 	}
 }
 
+/* Of a row without doubt, which nearly all are. False: damaged. */
+static bool take_plain_cells(struct cur *c, struct cell *cells, size_t ncolumns)
+{
+	for (size_t i = 0; i < ncolumns; i++) {
+		uint64_t code = cur_varint(c);
+
+		if (c->bad || code == CODE_ABSENT) return false;
+		if (code == CODE_NULL) {
+			cells[i] = (struct cell){.kind = CELL_NULL};
+			continue;
+		}
+		cells[i] = (struct cell){.kind = CELL_TEXT, .text = cur_bytes(c, code - CODE_TEXT)};
+	}
+	return cur_done(c);
+}
+
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err)
 {
@@ -242,6 +250,7 @@ bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, stru
 	if (!row_head(entry, ncolumns, head, err)) return false;
 	if (head->flags & ROW_DELETED) return true;
 	c = cur_of(head->columns);
+	if (!(head->flags & ROW_DOUBT)) return take_plain_cells(&c, cells, ncolumns) || damaged(err, entry);
 	for (size_t i = 0; i < ncolumns; i++) {
 		cells[i].doubt = bitmap_get(head->doubt, i);
 		take_cell(&c, &cells[i]);

@@ -71,7 +71,14 @@ bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct 
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err);
 
+#define ROW_PEEK_SIZE (1 + POS_SIZE)
 /* Flags and position alone; false when shorter than that. */
-bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos);
+static inline bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos)
+{
+	if (entry.n < ROW_PEEK_SIZE) return false;
+	*flags = entry.p[0];
+	*pos = pos_decode(entry.p + 1);
+	return true;
+}
 
 #endif

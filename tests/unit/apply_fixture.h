@@ -384,7 +384,7 @@ static inline void assert_counters(struct fixture *f, uint32_t table, uint64_t l
 	struct slice key, entry;
 	uint64_t n[4] = {0}, indexed = 0;
 	struct pos pos;
-	uint8_t flags;
+	uint8_t flags = 0;
 	bool found = true;
 
 	assert_int_equal(t.live, live);
