@@ -15,7 +15,7 @@ static bool same_run_page(const struct window *a, const struct window *b)
 /* Pages of a run close in the order of their keys: the cursor they carry says that all before it is there. */
 static bool is_next_of_run(const struct copier *c, const struct window *w)
 {
-	for (const struct window *x = c->windows; x != w; x = x->next)
+	for (const struct window *x = c->windows; x != w && !MUTANT(ORDER_ANY); x = x->next)
 		if (same_run_page(x, w)) return false;
 	return true;
 }
@@ -172,7 +172,7 @@ static void prune(struct copier *c, struct window *w)
  */
 static bool is_below_its_run(const struct run *r, struct pos bound)
 {
-	return r && bound.lsn.v < r->replaces.v;
+	return r && bound.lsn.v < r->replaces.v && !MUTANT(REPLACE_BLIND);
 }
 
 static struct run *run_of(const struct copier *c, const struct window *w)

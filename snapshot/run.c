@@ -127,7 +127,7 @@ bool run_is_gated(const struct run *r)
 /* Stored entries below `replaces` give way only to a higher bound. A replica has an H that can lag. */
 static bool is_high_enough(const struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
 {
-	return unseen_bound(u, s, high).v >= r->replaces.v;
+	return unseen_bound(u, s, high).v >= r->replaces.v || MUTANT(REPLACE_BLIND);
 }
 
 bool run_admits(struct run *r, const struct snap *s, const struct unseen *u, lsn_t high)
@@ -151,7 +151,7 @@ const char *run_inherit_gate(const struct run *r, const char *gate, struct buf *
 	struct snap own;
 	struct err ignored;
 
-	if (!run_is_gated(r) || *r->gate_text == '\0') return gate;
+	if (!run_is_gated(r) || *r->gate_text == '\0' || MUTANT(GATE_LOST)) return gate;
 	if (*gate == '\0' || r->gate_state == GATE_BROKEN) return r->gate_text;
 	if (!snap_parse(gate, false, &own, &ignored)) return gate;
 	snap_union(&r->gate, &own, both);

@@ -23,6 +23,10 @@
 	X(FILL_BLIND, "fill-blind", "a chunk fills a row in doubt without having seen how it got there")         \
 	X(INHERIT_BLIND, "inherit-blind", "values are inherited from rows that a run is about to replace")       \
 	X(PRUNE_ONE, "prune-one", "transactions are forgotten while an older window cannot see them")            \
+	X(ORDER_ANY, "order-any", "pages of a run close in any order")                                           \
+	X(GATE_LOST, "gate-lost",                                                                                \
+	  "a run that takes the place of another does not wait for what that one waited for")                    \
+	X(REPLACE_BLIND, "replace-blind", "a run over rows that are there already takes chunks of any bound")    \
 	X(SWEEP_BLIND, "sweep-blind", "suspects are deleted without asking the source")                          \
 	X(SCOPE_BLIND, "scope-blind",                                                                            \
 	  "a sweep over a part of a table does not ask whether the source has the rows")                         \

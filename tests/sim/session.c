@@ -1,16 +1,10 @@
-#include "tests/sim/session.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "state/mutant.h"
-
-static struct trace *trace_of(const struct session *s)
-{
-	return &s->w->trace;
-}
+#include "tests/sim/session_impl.h"
 
 /* ---- batches ---- */
 
@@ -48,269 +42,6 @@ static void emit(void *ctx, struct batch *b)
 	if (s->received.v > s->stored.v) add_position(s, s->received);
 	session_push(s);
 	enqueue(s, b);
-}
-
-static struct batch *dequeue(struct session *s)
-{
-	struct batch *b = s->queue;
-
-	if (b == NULL) return NULL;
-	s->queue = b->next;
-	if (s->queue == NULL) s->queue_end = &s->queue;
-	return b;
-}
-
-static const char *op_name(uint8_t kind)
-{
-	static const char *const names[] = {
-		"upsert", "delete", "truncate",   "commit",        "position",      "lineage", "table",
-		"schema", "run",    "keys",       "run state",     "chunk",         "row",     "gone",
-		"seen",   "purge",  "list doubt", "list suspects", "list run keys", "barrier"};
-
-	return kind < sizeof names / sizeof *names ? names[kind] : "?";
-}
-
-static void trace_ops(const struct session *s, const struct batch *b, size_t from, size_t to)
-{
-	if (!trace_of(s)->verbose) return;
-	for (size_t i = from; i < to; i++) {
-		const struct op *op = &b->ops[i];
-
-		trace(trace_of(s), "apply %s table %u key %d pos %lu.%lu%s lsn %lu run %lu", op_name(op->kind),
-			  op->table_id, layout_key_of(op->key), op->pos.lsn.v, op->pos.ordinal,
-			  op->flags & OP_F_SUPERSEDED ? " superseded" : "",
-			  op->kind == OP_COMMIT || op->kind == OP_POSITION || op->kind == OP_UNSEEN_DROP
-				  ? op->u.commit.lsn.v
-				  : 0,
-			  op->kind == OP_CHUNK || op->kind == OP_RUN_STATE ? op->u.run.run_id : 0);
-	}
-}
-
-/* ---- applying ---- */
-
-static bool note(struct session *s, bool ok, const struct err *err)
-{
-	return ok || trace_fail(trace_of(s), "%s", err->msg);
-}
-
-static struct judge_view view_of(const struct session *s)
-{
-	return (struct judge_view){&s->w->source, s->w->layouts, s->w->asks, s->w->stage_percent > 0};
-}
-
-static bool apply_part(struct session *s, struct batch *b, size_t from, size_t to)
-{
-	const struct judge_view view = view_of(s);
-	struct err err;
-
-	trace_ops(s, b, from, to);
-	judge_note(&s->w->judge, &view, b, from, to);
-	return note(s, applier_apply_part(s->applier, b, from, to, &err), &err);
-}
-
-static void take_answers(struct session *s)
-{
-	*s->answers_end = applier_take_answers(s->applier);
-	while (*s->answers_end)
-		s->answers_end = &(*s->answers_end)->next;
-}
-
-static bool moves_cursor(const struct session *s, const struct op *op)
-{
-	if (op->kind != OP_CHUNK || !op->u.run.chunk->moves_cursor) return false;
-	return MUTANT(CURSOR_EARLY) || s->w->asks[op->u.run.run_id].nlisted > 0;
-}
-
-/* A run's position becomes durable before the rows it has passed. */
-static void mutate_cursor_early(struct session *s, const struct batch *b)
-{
-	struct batch *early = batch_create();
-
-	for (size_t i = 0; i < b->n; i++)
-		if (moves_cursor(s, &b->ops[i])) {
-			struct op *op = batch_add(early, OP_CHUNK);
-
-			*op = b->ops[i];
-		}
-	if (early->n && applier_at_boundary(s->applier) && apply_part(s, early, 0, early->n)) {
-		session_commit(s);
-		s->doomed = rng_chance(&s->w->rng, 30);
-	}
-	batch_destroy(early);
-}
-
-/* The checkpoint becomes durable before the rows it stands for. */
-static void mutate_checkpoint_apart(struct session *s, const struct batch *b)
-{
-	struct checkpoint ck = {.epoch = SESSION_EPOCH};
-	struct store_txn *txn;
-	struct err err;
-
-	for (size_t i = 0; i < b->n; i++)
-		if (b->ops[i].kind == OP_COMMIT) ck.lsn = b->ops[i].u.commit.lsn;
-	if (ck.lsn.v == 0 || applier_is_open(s->applier) || !applier_at_boundary(s->applier)) return;
-	if (!store_begin_write(s->store, &txn, &err)) return;
-	if (store_put_checkpoint(txn, &ck, &err))
-		store_commit(txn, &err);
-	else
-		store_abort(txn);
-	s->doomed = rng_chance(&s->w->rng, 20);
-}
-
-/* ---- large transactions ---- */
-
-static bool is_of_stream(const struct op *op)
-{
-	return op->kind == OP_UPSERT || op->kind == OP_DELETE || op->kind == OP_TRUNCATE;
-}
-
-/* What an earlier one left is moved first. */
-static void begin_stage(struct session *s)
-{
-	if (applier_is_open(s->applier)) session_commit(s);
-	while (!trace_of(s)->failed && !s->doomed && session_move(s, rng_below(&s->w->rng, 400)))
-		;
-	if (trace_of(s)->failed || s->doomed) return;
-	trace(trace_of(s), "the transaction is staged");
-	applier_stage(s->applier);
-}
-
-/* Readers must see what they saw. */
-static void stage_commit(struct session *s)
-{
-	const struct judge_view view = view_of(s);
-	struct judge scratch = s->w->committed;
-	struct err err;
-
-	s->w->before_commit(s->w->ctx);
-	if (!note(s, applier_stage_commit(s->applier, &err), &err)) return;
-	s->durable = s->committed; /* the commit before this one */
-	trace(trace_of(s), "store commits a part of the stage");
-	judge_look(&scratch, &view, s->store);
-	s->doomed = rng_chance(&s->w->rng, 5);
-}
-
-bool session_move(struct session *s, size_t bytes)
-{
-	struct err err;
-
-	if (!applier_has_overlay(s->applier) || !applier_at_boundary(s->applier)) return false;
-	trace(trace_of(s), "the overlay is moved, about %zu bytes", bytes);
-	if (!note(s, applier_move(s->applier, bytes, &err), &err)) return false;
-	session_commit(s);
-	s->doomed = s->doomed || rng_chance(&s->w->rng, 3);
-	return true;
-}
-
-/* Where to stop: a part of a staged transaction ends anywhere, else at the next one that may be staged. */
-static size_t part_end(struct session *s, const struct batch *b)
-{
-	size_t most = applier_is_staging(s->applier) ? (size_t)rng_range(&s->w->rng, 1, 3) : b->n;
-	size_t i = s->at;
-
-	if (s->w->stage_percent == 0) return b->n;
-	for (; i < b->n && i < s->at + most; i++) {
-		bool first = i > s->at && is_of_stream(&b->ops[i]) && !is_of_stream(&b->ops[i - 1]);
-
-		if (first && b->ops[i - 1].kind != OP_TABLE && b->ops[i - 1].kind != OP_SCHEMA) return i;
-		if (b->ops[i].kind == OP_COMMIT) return i + 1;
-	}
-	return i;
-}
-
-static bool stages_here(const struct session *s, const struct batch *b)
-{
-	return applier_at_boundary(s->applier) && !applier_is_staging(s->applier) &&
-		   is_of_stream(&b->ops[s->at]) && rng_chance(&s->w->rng, s->w->stage_percent);
-}
-
-static void apply_next(struct session *s, struct batch *b)
-{
-	size_t end;
-
-	if (stages_here(s, b)) begin_stage(s);
-	if (s->doomed || trace_of(s)->failed) return;
-	end = part_end(s, b);
-	if (!apply_part(s, b, s->at, end)) return;
-	s->at = end;
-	if (!applier_is_staging(s->applier)) return;
-	if (b->ops[end - 1].kind == OP_COMMIT)
-		session_commit(s);
-	else if (rng_chance(&s->w->rng, 60))
-		stage_commit(s);
-}
-
-/* ---- a batch ---- */
-
-static struct batch *current(struct session *s)
-{
-	if (s->current) return s->current;
-	s->at = 0;
-	s->current = dequeue(s);
-	if (s->current == NULL) return NULL;
-	if (MUTANT(CURSOR_EARLY) || MUTANT(LIST_EARLY)) mutate_cursor_early(s, s->current);
-	if (MUTANT(CHECKPOINT_APART)) mutate_checkpoint_apart(s, s->current);
-	return s->current;
-}
-
-bool session_apply(struct session *s)
-{
-	struct batch *b = current(s);
-
-	if (b == NULL) return false;
-	if (!s->doomed && s->at < b->n) apply_next(s, b);
-	if (!s->doomed && s->at < b->n) return true;
-	batch_destroy(b);
-	s->current = NULL;
-	return true;
-}
-
-bool session_can_commit(const struct session *s)
-{
-	return applier_is_open(s->applier) && applier_at_boundary(s->applier) && !applier_is_staging(s->applier);
-}
-
-void session_commit(struct session *s)
-{
-	const struct judge_view view = view_of(s);
-	bool wrote = applier_has_writes(s->applier);
-	struct err err;
-
-	if (wrote) s->w->before_commit(s->w->ctx);
-	if (!note(s, applier_commit(s->applier, s->w->now_us, &err), &err)) return;
-	if (wrote) s->durable = s->committed; /* the commit before this one */
-	s->committed = applier_committed(s->applier).lsn;
-	trace(trace_of(s), "store commits, checkpoint %lu", s->committed.v);
-	take_answers(s);
-	if (!wrote) return;
-	judge_look(&s->w->judge, &view, s->store);
-	s->w->committed = s->w->judge;
-}
-
-void session_sync(struct session *s)
-{
-	struct err err;
-
-	if (note(s, store_sync(s->store, &err), &err)) s->durable = s->committed;
-}
-
-void session_acknowledge(struct session *s)
-{
-	walsender_acknowledge(&s->w->sender, MUTANT(ACK_EARLY) ? s->received : s->durable);
-}
-
-bool session_answer(struct session *s)
-{
-	struct answer *a = s->answers;
-
-	if (a == NULL) return false;
-	s->answers = a->next;
-	if (s->answers == NULL) s->answers_end = &s->answers;
-	trace(trace_of(s), "answer: table %u, %s %lu", a->table_id, a->kind == ANSWER_DOUBT ? "in doubt" : "keys",
-		  a->kind == ANSWER_DOUBT ? a->count : (uint64_t)a->nkeys);
-	copier_answer(s->copier, a, s->w->now_us);
-	answer_destroy(a);
-	return true;
 }
 
 /* ---- the stream ---- */
@@ -495,102 +226,16 @@ bool session_chunk(struct session *s, size_t i)
 	return r != NULL;
 }
 
-/* False: no room for one more in this history. */
-static bool can_start(const struct session *s, unsigned reserved)
-{
-	return s->last_run + 1 + reserved < ASKS_MAX;
-}
-
-static void run_is(struct session *s, uint64_t id, struct ask a)
-{
-	assert(id < ASKS_MAX);
-	s->w->asks[id] = a;
-	if (id > s->last_run) s->last_run = id;
-	if (ask_is_whole(&a) && a.sweep == SWEEP_ON) s->mending[a.table] = id;
-}
-
 void session_start_run(struct session *s, int table, enum run_kind kind, bool sweep, const char *gate)
 {
 	uint64_t id;
 
-	if (!can_start(s, 0)) return;
+	if (!session_can_start(s, 0)) return;
 	if (MUTANT(FIRST_ATTACH)) gate = "";
 	id = copier_start_run(s->copier, s->w->layouts[table].table_id, kind, sweep, gate, "sim", s->w->now_us);
 
 	trace(trace_of(s), "run %lu over t%d starts, gate %s", id, table, gate);
-	run_is(s, id, ask_whole(table, sweep ? SWEEP_ON : SWEEP_OFF));
-}
-
-/* ---- what someone asks for ---- */
-
-void session_request(struct session *s, const struct ask *a)
-{
-	const struct ask *known;
-	bool is_new;
-	uint64_t id;
-
-	id = ask_request(a, s->copier, s->w->layouts[a->table].table_id, &is_new, s->w->now_us);
-	trace(trace_of(s),
-		  "someone asks for a run of t%d \"%s\" where %s from %d to %d, %d keys, sweep %d: run %lu", a->table,
-		  a->name, ask_where(a), a->low, a->high, a->nlisted, a->sweep, id);
-	known = &s->w->asks[id];
-	if (is_new)
-		run_is(s, id, *a);
-	else if (a->name[0] == '\0' || strcmp(a->name, known->name) != 0 || known->table != a->table)
-		trace_fail(trace_of(s), "run %lu is not the one of that name", id);
-}
-
-bool session_can_request(const struct session *s)
-{
-	return session_is_between(s) && can_start(s, ASKS_RESERVED);
-}
-
-void session_pause(struct session *s, uint64_t run)
-{
-	bool known = copier_pause_run(s->copier, run, s->w->now_us);
-
-	trace(trace_of(s), "someone pauses run %lu%s", run, known ? "" : ", which is not open");
-}
-
-void session_resume(struct session *s, uint64_t run)
-{
-	bool known = copier_resume_run(s->copier, run, s->w->now_us);
-
-	trace(trace_of(s), "someone resumes run %lu%s", run, known ? "" : ", which is not open");
-	s->w->asks[run].resumed++;
-}
-
-void session_stop(struct session *s, uint64_t run)
-{
-	struct ask *a = &s->w->asks[run];
-	enum run_stop stop = copier_stop_run(s->copier, run, "someone wants it", s->w->now_us);
-
-	trace(trace_of(s), "someone stops run %lu: %d", run, stop);
-	if (stop != RUN_STOP_OK) return;
-	a->stopped = true;
-	if (s->mending[a->table] == run) s->mending[a->table] = 0;
-}
-
-void session_mend(struct session *s)
-{
-	for (uint64_t id = 1; id <= s->last_run; id++)
-		if (s->w->judge.runs[id].state == RUN_PAUSED) session_resume(s, id);
-	for (int t = 0; t < s->w->source.ntables; t++) {
-		struct ask a = ask_whole(t, SWEEP_ON);
-
-		a.requested = true;
-		if (s->w->judge.tables[t].mended_by && s->mending[t] == 0) session_request(s, &a);
-	}
-}
-
-void session_purge(struct session *s)
-{
-	struct op *op = batch_add(s->held, OP_PURGE);
-
-	op->u.purge = (struct op_purge){.now_us = s->w->now_us,
-									.limit = (uint32_t)rng_range(&s->w->rng, 1, 4),
-									.scan_limit = (uint32_t)rng_range(&s->w->rng, 1, 12)};
-	trace(trace_of(s), "purge");
+	session_run_is(s, id, ask_whole(table, sweep ? SWEEP_ON : SWEEP_OFF));
 }
 
 static void set_table(struct session *s, int table, bool copied)
@@ -783,7 +428,7 @@ bool session_start(struct session *s, struct world *w, struct store *store)
 		memory_free(&m);
 		return note(s, false, &err);
 	}
-	take_answers(s);
+	session_take_answers(s);
 	s->last_run = m.nruns ? m.runs[m.nruns - 1].id : 0;
 	config.next_run_id = s->last_run + 1;
 	s->copier = copier_create(&config, (struct copier_sink){s, emit});
@@ -810,7 +455,7 @@ void session_kill(struct session *s)
 		sql_drop(&s->sqls[i]);
 	copier_destroy(s->copier);
 	applier_destroy(s->applier);
-	while ((b = dequeue(s)) != NULL)
+	while ((b = session_dequeue(s)) != NULL)
 		batch_destroy(b);
 	batch_destroy(s->held);
 	batch_destroy(s->current);
