@@ -225,7 +225,8 @@ static uint32_t *left_oids(const struct stored *stored, const struct source_tabl
 	*n = 0;
 	for (size_t i = 0; oids != NULL && i < stored->ntables; i++) {
 		const struct source_table *found = source_tables_find(t, stored->tables[i].oid);
-		if (stored->tables[i].state != TABLE_LEFT && (found == NULL || found->refusal != NULL))
+		bool keyless = found != NULL && found->refusal != NULL && found->key_attnums == NULL;
+		if (stored->tables[i].state != TABLE_LEFT && (found == NULL || keyless))
 			oids[(*n)++] = stored->tables[i].oid;
 	}
 	return oids;
@@ -414,20 +415,26 @@ static bool take_slot(struct attachment *a, const struct attach_config *config, 
 	return gate_of_now(a, &a->gate, err);
 }
 
+static bool change_publication(struct attachment *a, const struct publications *p,
+							   const struct stored *stored, struct err *err)
+{
+	size_t nleft;
+	uint32_t *left = left_oids(stored, &a->tables, &nleft);
+	bool good = left != NULL && publications_ensure(a->sql, p, &a->tables, a->added, left, nleft, err);
+	free(left);
+	return good;
+}
+
 /* How each table is sent, then the refusals, and only then the publication is changed. */
 static bool settle_publication(struct attachment *a, const struct attach_config *config,
 							   const struct stored *stored, struct err *err)
 {
-	size_t nleft;
 	struct publications *p = NULL;
-	uint32_t *left = left_oids(stored, &a->tables, &nleft);
 	a->added = calloc(a->tables.n + 1, sizeof *a->added);
-	bool good = left != NULL && a->added != NULL && publications_read(a->sql, config->publication, &p, err) &&
+	bool good = a->added != NULL && publications_read(a->sql, config->publication, &p, err) &&
 				publications_settle(a->sql, p, &a->tables, a->added, err) &&
-				refuse_tables(config, &a->tables, err) &&
-				publications_ensure(a->sql, p, &a->tables, a->added, left, nleft, err);
+				refuse_tables(config, &a->tables, err) && change_publication(a, p, stored, err);
 	publications_free(p);
-	free(left);
 	return good;
 }
 

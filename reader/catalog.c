@@ -231,10 +231,10 @@ static size_t parse_attnums(const char *text, int *out)
 
 /* ---- what stands in the way ---- */
 
-static char *refuse_key(const struct source_table *t, char identity)
+static char *refuse_key(const struct source_table *t)
 {
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name), *out;
-	if (identity == 'n')
+	if (t->identity == 'n')
 		out = text_format(
 			"%s has REPLICA IDENTITY NOTHING, so its updates and deletes could not be told apart: "
 			"run ALTER TABLE %s.%s REPLICA IDENTITY DEFAULT",
@@ -283,19 +283,19 @@ static bool check_parts(struct pgconn *c, const char *oid, struct source_table *
 	return good;
 }
 
-/* Fills in the key, or refusal. */
-static bool read_key(struct pgconn *c, struct source_table *t, char identity, struct err *err)
+bool catalog_read_key(struct pgconn *c, struct source_table *t, struct err *err)
 {
 	char oid[16];
 	const char *params[] = {oid};
 	int attnums[KEY_COLUMNS_MAX];
 	PGresult *key = NULL;
+	if (t->refusal != NULL || t->key_attnums != NULL) return true;
 	snprintf(oid, sizeof oid, "%u", t->oid);
 	if (!catalog_ask(c, key_sql, 1, params, 2, 0, &key, err)) return false;
 	if (PQntuples(key) == 1 && get_bool(key, 0, 1) && parse_attnums(PQgetvalue(key, 0, 0), attnums) > 0)
 		t->key_attnums = copy(PQgetvalue(key, 0, 0));
 	else
-		t->refusal = refuse_key(t, identity);
+		t->refusal = refuse_key(t);
 	PQclear(key);
 	return !t->partitioned || t->refusal != NULL || check_parts(c, oid, t, err);
 }
@@ -343,11 +343,12 @@ static bool add_table(struct pgconn *c, const PGresult *r, int row, struct sourc
 					  struct err *err)
 {
 	struct source_table *t = &out->v[out->n++];
-	char identity = PQgetvalue(r, row, 4)[0], persistence = PQgetvalue(r, row, 5)[0];
+	bool unlogged = PQgetvalue(r, row, 5)[0] == 'u';
 	*t = (struct source_table){.oid = get_oid(r, row, 0),
 							   .schema_name = copy(PQgetvalue(r, row, 1)),
 							   .table_name = copy(PQgetvalue(r, row, 2)),
 							   .partitioned = PQgetvalue(r, row, 3)[0] == 'p',
+							   .identity = PQgetvalue(r, row, 4)[0],
 							   .rows_estimate = atoll(PQgetvalue(r, row, 6)),
 							   .leaves = atoi(PQgetvalue(r, row, 7))};
 	char *s = quote_identifier(t->schema_name), *n = quote_identifier(t->table_name);
@@ -356,10 +357,10 @@ static bool add_table(struct pgconn *c, const PGresult *r, int row, struct sourc
 	if (!PQgetisnull(r, row, 8)) t->ancestors = parse_oids(PQgetvalue(r, row, 8));
 	free(s);
 	free(n);
-	if (persistence != 'u') return read_key(c, t, identity, err);
-	t->refusal = text_format(
-		"%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED", t->display);
-	return true;
+	if (unlogged)
+		t->refusal = text_format(
+			"%s is unlogged, so the log has no changes of it: run ALTER TABLE ... SET LOGGED", t->display);
+	return (t->ancestors != NULL && !t->partitioned) || catalog_read_key(c, t, err);
 }
 
 /* Notes every pattern that matches. */

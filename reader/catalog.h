@@ -30,10 +30,11 @@ struct source_table {
 	int64_t rows_estimate;    /* planner's idea; -1 = never analysed */
 
 	bool partitioned;
+	char identity;       /* replica identity: d, i, f or n */
 	bool covered;        /* its rows come with another table, or with all of its partitions */
 	uint32_t *ancestors; /* of a partition: the tables above it, nearest first, ended by 0; NULL = none */
 	int leaves;          /* partitions that hold rows, at any depth */
-	char *key_attnums;   /* of the key it goes by, in index order: "1 3" */
+	char *key_attnums;   /* of the key it goes by, in index order: "1 3"; NULL = not read yet, or none */
 };
 
 struct source_tables {
@@ -45,9 +46,12 @@ struct source_tables {
 /*
  * Every ordinary and partitioned table that a pattern matches, refusals
  * included. hit[i] tells whether pattern i matched any. Columns come later: they depend on the publication.
+ * So do the keys of partitions, of which there can be thousands: most are covered.
  */
 bool catalog_read_tables(struct pgconn *c, const struct name_patterns *patterns, bool *hit,
 						 struct source_tables *out, struct err *err);
+/* Fills in the key, or refusal. Does nothing for a table that has either. */
+bool catalog_read_key(struct pgconn *c, struct source_table *t, struct err *err);
 /* What of a table's columns is published. */
 struct published_columns {
 	const char *names; /* text of a name[]; NULL: all but generated ones */

@@ -392,7 +392,9 @@ static bool settle_sent(struct pgconn *c, const struct publications *p, struct s
 static bool settle_table(struct pgconn *c, const struct publications *p, const struct source_tables *all,
 						 struct source_table *t, bool *missing, struct err *err)
 {
-	if (t->refusal != NULL || t->covered) return true;
+	if (t->covered) return true;
+	if (!catalog_read_key(c, t, err)) return false;
+	if (t->refusal != NULL) return true;
 	int row = find_sent(p, t->oid);
 	*missing = row < 0;
 	if (row >= 0) return settle_sent(c, p, t, row, err);
