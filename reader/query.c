@@ -25,7 +25,7 @@ struct step {
 	void *ctx;
 };
 
-enum { STEPS_MAX = 64 };
+enum { STEPS_MAX = 64, PREPARED_MAX = 64 };
 
 struct prepared {
 	struct prepared *next;
@@ -330,6 +330,19 @@ static int64_t time_of_rows(struct query *q)
 	return elapsed_us - q->quickest_us;
 }
 
+/* Every run with a condition has texts of its own: the oldest goes, and is prepared again if it is of use. */
+static void trim_prepared(struct query *q)
+{
+	const struct prepared *last = NULL;
+	char name[sizeof last->name];
+	size_t n = 0;
+	for (const struct prepared *p = q->prepared; p != NULL; p = p->next, n++)
+		last = p;
+	if (n <= PREPARED_MAX) return;
+	strcpy(name, last->name);
+	forget_prepared(q, name);
+}
+
 static void chunk_finished(struct query *q)
 {
 	struct err err;
@@ -344,6 +357,7 @@ static void chunk_finished(struct query *q)
 		end(q, &err);
 		return;
 	}
+	if (!q->ended) trim_prepared(q);
 	if (!q->ended) q->events.chunk_done(q->events.ctx);
 }
 

@@ -467,6 +467,20 @@ def test_queued_runs_and_until():
         tm.equal("t")
 
 
+def test_many_conditions():
+    """Each is a statement of its own at the server; they do not pile up."""
+    with Server(settings={"log_statement": "all"}) as server, Tidemark(server, "public.t") as tm:
+        make_tenants(server, 100)
+        tm.start()
+        tm.wait_live("t")
+        for n in range(90):
+            snapshot(tm, "start", "t", "--id", f"n{n}", "--where", f"id = {n + 1}")
+        wait_runs(tm, "n89")
+        check({find["rows_read"] for find in tm.json("snapshot", "list") if find["name"]} == {1}, "not one row each")
+        check(server.log().count("DEALLOCATE") > 20, "statements pile up")
+        tm.equal("t")
+
+
 def test_schema_change_before_and_during():
     with Server() as server, Tidemark(server, "public.*", args=["--chunk-rows", 20]) as tm:
         make_tenants(server, 2000)
