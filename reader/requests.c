@@ -72,6 +72,14 @@ static void job_unlink(struct job *j)
 	}
 }
 
+static size_t count_new(const struct outcome *o)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < o->nruns; i++)
+		n += o->runs[i].is_new;
+	return n;
+}
+
 static void log_outcome(const struct request *r, const struct outcome *o, const struct err *err)
 {
 	if (err != NULL)
@@ -79,7 +87,8 @@ static void log_outcome(const struct request *r, const struct outcome *o, const 
 				 KV_S("requester", r->requester), KV_S("reason", err->msg), KV_END);
 	else
 		log_info("request accepted", KV_S("command", request_verb_name(r->verb)),
-				 KV_S("requester", r->requester), KV_S("id", r->id), KV_U("runs", o->nruns), KV_END);
+				 KV_S("requester", r->requester), KV_S("id", r->id), KV_U("runs", o->nruns),
+				 KV_U("new", count_new(o)), KV_END);
 }
 
 static void finish(struct job *j, const struct err *err)

@@ -459,7 +459,8 @@ class Live(unittest.TestCase):
 
     def test_no_store(self):
         for how in ("absent", "empty"):
-            for args in (("get", "t", 1), ("scan", "t"), ("tables",), ("status",), ("wait", "0/1"), ("wait", "0/1", "--timeout", 0)):
+            for args in (("get", "t", 1), ("scan", "t"), ("tables",), ("status",), ("wait", "0/1"), ("wait", "0/1", "--timeout", 0),
+                         ("snapshot", "start", "t"), ("snapshot", "list"), ("snapshot", "stop", "x")):
                 r = tidemark(args[0], "--store", self.store, *args[1:])
                 self.assertEqual((r.code, r.out), (EXIT_STORE, b""), (how, args, r.err))
                 self.assertEqual(r.err, f"tidemark: {self.store} has no store: start `tidemark run` first\n")
@@ -488,6 +489,38 @@ class Live(unittest.TestCase):
         r = self.finish(waiting)
         self.assertEqual((r.code, r.out, r.err), (EXIT_OK, b"", ""))
         self.assertEqual(tidemark("get", "--store", self.store, "t", 2).code, EXIT_OK)
+
+    def snapshot(self, *words):
+        return tidemark("snapshot", words[0], "--store", self.store, *words[1:])
+
+    def test_requests_without_a_daemon(self):
+        m = self.make()
+        m.rows(1, (1, "x", 1))
+        m.close()
+        self.maker = None
+        r = self.snapshot("start", "t", "--from", "-5", "--to", 7, "--where", "a = 'x'", "--id", "fix")
+        self.assertEqual((r.code, r.out, r.err), (EXIT_OK, b"run 1 of public.t: accepted\n", ""))
+        self.assertEqual(self.snapshot("start", "t", "--id", "fix").out, b"run 1 of public.t: copying\n")
+        self.assertEqual(self.snapshot("pause", "fix").out, b"run 1 of public.t: paused\n")
+        answer = json.loads(self.snapshot("start", "public.t", "--json").out)
+        self.assertTrue(answer["ok"] and answer["runs"] == [{"run": 2, "table": "public.t", "state": "copying", "new": True}])
+        self.assertEqual(self.snapshot("stop", 2).code, EXIT_OK)
+        runs = [json.loads(line) for line in self.snapshot("list", "--json").out.splitlines()]
+        self.assertEqual([(x["name"], x["state"], x["from"], x["to"], x["where"], x["sweep"]) for x in runs],
+                         [("fix", "paused", "-5", "7", "a = 'x'", "on"), (answer["id"], "stopped", None, None, None, "on")])
+        text = self.snapshot("list").out.decode()
+        self.assertIn("as fix, paused, keys from -5 to 7, where a = 'x': 0 rows read", text)
+        self.assertIn("; stopped on request of user ", text)
+        for words, because in ((("start", "nope"), "no table nope"), (("start", "t", "--from", "x"), "column id (integer)"),
+                               (("start", "t", "--from", 2, "--to", 1), "behind"), (("stop", "nobody"), "no run nobody")):
+            r = self.snapshot(*words)
+            self.assertEqual((r.code, r.out, r.err.count("\n")), (EXIT_USAGE, b"", 1), r.err)
+            self.assertIn(because, r.err)
+
+    def test_request_of_a_daemon_that_does_not_listen(self):
+        self.make().rows(1, (1, "x", 1))
+        r = self.snapshot("start", "t")
+        self.assertEqual((r.code, r.out), (EXIT_STORE, b""), r.err)
 
     def test_wait_behind_a_page_header(self):
         """The insert position skips the header of a page that the last record filled up to."""
