@@ -52,7 +52,8 @@ bool applier_is_staging(const struct applier *a);
 /* Inside the staged transaction: commits what was applied of it. Readers see nothing of that. */
 bool applier_stage_commit(struct applier *a, struct err *err);
 bool applier_has_overlay(const struct applier *a); /* as of the last commit: there is something to move */
-/* Writes about `bytes` of pages, one entry at least; an applier_commit() has to follow. Requires applier_at_boundary(). */
+/* Writes about `bytes` of pages, one entry at least; an applier_commit() has to follow. Requires
+ * applier_at_boundary(). */
 bool applier_move(struct applier *a, size_t bytes, struct err *err);
 
 /* The checkpoint as of the last commit (zeroes before the first). */
