@@ -252,7 +252,7 @@ def resnapshot_once(bench, rows, rate):
     daemon = bench.start()
     bench.wait_streaming()
     writers = load(bench.source, bench.db, UPDATE, rate, 4, 3600, rows)
-    beats, watch = beat(bench, 50, 1, 20)
+    beats, watch = beat(bench, 50, 1, 600)
     run = Helper(LOOK, "progress", bench.store, "rows")
     bench.resnapshot()
     took = run.finish()["seconds"]
