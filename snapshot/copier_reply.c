@@ -272,7 +272,10 @@ static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 	 */
 	uint32_t rows = r->keys && !w->cut ? (uint32_t)r->keys->n : w->chunk->rows_read;
 
-	pace_measured(p, rows, w->bytes, elapsed_us);
+	if (r->keys && w->cut) /* the same keys are listed again: as many of them would be cut again */
+		pace_cut(p, (uint32_t)r->keys->n);
+	else
+		pace_measured(p, rows, w->bytes, elapsed_us);
 	if (run) {
 		run->refusals = 0;
 		run_count_rows(run, rows, c->now_us);

@@ -48,6 +48,13 @@ void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_
 	p->rows = clamp(fit < most ? fit : most, p->rows_max);
 }
 
+void pace_cut(struct pace *p, uint32_t keys)
+{
+	p->has_shrunk = true;
+	if (keys < p->rows) p->rows = keys;
+	p->rows = clamp(p->rows / 2.0, p->rows_max);
+}
+
 void pace_timed_out(struct pace *p)
 {
 	p->rows = clamp(p->rows / 2.0, p->rows_max);

@@ -28,6 +28,9 @@ struct pace {
 void pace_init(struct pace *p, uint32_t rows_max, int64_t target_us, size_t target_bytes);
 /* A chunk brought `rows` rows of `bytes` bytes in all, in elapsed_us. */
 void pace_measured(struct pace *p, uint32_t rows, size_t bytes, int64_t elapsed_us);
+/* A chunk of `keys` keys was cut: ask for fewer. However few of its rows were kept, they may fit the budget.
+ */
+void pace_cut(struct pace *p, uint32_t keys);
 /* The server gave up on one. */
 void pace_timed_out(struct pace *p);
 

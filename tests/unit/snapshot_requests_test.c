@@ -528,6 +528,34 @@ static void listed_keys_are_read_whole(void **state)
 	run_moved(take(f), RUN_DONE);
 }
 
+/* Its rows fit the budget, so nothing else says that fewer have to be asked for: the same would come for
+ * ever. */
+static void a_large_row_behind_a_small_one_is_asked_for_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct copier_config config = fixture_config;
+	const struct op *listing;
+	char large[5001];
+
+	config.chunk_bytes = 2000;
+	fixture_restart(f, &config);
+	memset(large, 'x', 5000);
+	large[5000] = '\0';
+	listing = list_begins(f);
+	answer_listing(f, listing, 1, (struct listed[]){{1, NULL}, {2, NULL}}, 2, 2, false);
+	ask(f, CHUNK_KEYED);
+	snapshot(f, "20:20:", 600);
+	row(f, "1", "x");
+	row(f, "2", large);
+	end(f);
+	position(f, 600);
+	assert_false(take_chunk(f, 600, 1)->ops[0].u.run.chunk->moves_cursor);
+	ask_nothing(f);
+	listing = take_listing(f, OP_LIST_RUN_KEYS);
+	assert_int_equal(listing->key.n, 0);
+	assert_int_equal(listing->u.list.limit, 1);
+}
+
 static void rows_in_doubt_count_for_the_run_that_is_open(void **state)
 {
 	struct fixture *f = *state;
@@ -757,6 +785,7 @@ int main(void)
 		TEST(numbers_of_no_suspect_are_refused),
 		TEST(a_range_bounds_the_listing),
 		TEST(listed_keys_are_read_whole),
+		TEST(a_large_row_behind_a_small_one_is_asked_for_alone),
 		TEST(rows_in_doubt_count_for_the_run_that_is_open),
 		TEST(a_paused_run_gives_up_what_has_not_closed),
 		TEST(a_paused_run_lets_others_go),
