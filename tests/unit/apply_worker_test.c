@@ -106,6 +106,14 @@ static void wait_durable(struct rig *r, uint64_t lsn)
 	fail_msg("%llu was not made durable", (unsigned long long)lsn);
 }
 
+/* It wakes us after what it has to say can be read. */
+static void wait_woken(struct rig *r, unsigned times)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, nap())
+		if (atomic_load(&r->wakes) >= times) return;
+	fail_msg("it woke us %u times, not %u", atomic_load(&r->wakes), times);
+}
+
 static void wait_failed(struct rig *r)
 {
 	for (int i = 0; i < PATIENCE_MS; i++, nap())
@@ -141,7 +149,7 @@ static void commits_when_the_queue_runs_dry(void **state)
 	assert_int_equal(s.committed.commit_lsn.v, 10);
 	assert_true(s.committed.written_us > INT64_C(1500000000000000));
 	assert_int_equal(s.commits, 1);
-	assert_true(atomic_load(&r->wakes) > 0);
+	wait_woken(r, 1);
 	assert_entry(&r->f, 1, 1, "10.1 a NULL");
 }
 
@@ -553,7 +561,7 @@ static void a_full_queue_says_so_until_half_is_free(void **state)
 		nap();
 	assert_false(worker_is_full(r->w));
 	wait_committed(r, 11);
-	assert_true(atomic_load(&r->wakes) >= 2); /* room, and the commit */
+	wait_woken(r, 2); /* room, and the commit */
 	assert_int_equal(status_of(r).queued_bytes, 0);
 }
 
