@@ -32,8 +32,10 @@ struct worker {
 	pthread_mutex_t mutex;  /* guards everything down to `applier` */
 	pthread_cond_t arrived; /* a batch, or the order to stop */
 	struct batch *head, **tail;
-	size_t ends; /* queued batches in which some source transaction ends */
-	bool full;   /* since the bound was reached, until half of it is free */
+	size_t ends;                   /* queued batches in which some source transaction ends */
+	int64_t ends_us[WORKER_FLOOD]; /* when the last of those came, in turn from next_end on; 0 = not yet */
+	unsigned next_end;
+	bool full; /* since the bound was reached, until half of it is free */
 	bool stopping, finish;
 	struct worker_status status;
 	struct answer *answers, **answers_tail;
@@ -77,7 +79,11 @@ static void queue_append(struct worker *w, struct batch *b)
 	b->next = NULL;
 	*w->tail = b;
 	w->tail = &b->next;
-	w->ends += batch_whole_ops(b) > 0;
+	if (batch_whole_ops(b) > 0) {
+		w->ends++;
+		w->ends_us[w->next_end] = monotonic_us();
+		w->next_end = (w->next_end + 1) % WORKER_FLOOD;
+	}
 	w->status.queued_bytes += batch_bytes(b);
 	if (w->status.queued_bytes >= w->config.queue_bytes) w->full = true;
 	pthread_cond_signal(&w->arrived);
@@ -276,6 +282,39 @@ static bool more_is_queued(struct worker *w)
 	return more;
 }
 
+static void wait_until(struct worker *w, int64_t deadline_us)
+{
+	struct timespec t = {deadline_us / 1000000, deadline_us % 1000000 * 1000};
+
+	if (deadline_us == INT64_MAX)
+		pthread_cond_wait(&w->arrived, &w->mutex);
+	else
+		pthread_cond_timedwait(&w->arrived, &w->mutex, &t);
+}
+
+/* They come one by one, and fast. When they came is asked, not when they were applied: a slow disk makes no
+ * flood. */
+static bool is_flood(const struct worker *w)
+{
+	int64_t first_us = w->ends_us[w->next_end];
+
+	return first_us != 0 && monotonic_us() - first_us < w->config.flood_us;
+}
+
+/* True: there is more. */
+static bool gather(struct worker *w)
+{
+	int64_t deadline_us = w->opened_us + w->config.gather_us;
+	bool more;
+
+	pthread_mutex_lock(&w->mutex);
+	while (!w->head && !w->stopping && is_flood(w) && monotonic_us() < deadline_us)
+		wait_until(w, deadline_us);
+	more = w->ends > 0;
+	pthread_mutex_unlock(&w->mutex);
+	return more;
+}
+
 static bool move_overlay(struct worker *w, size_t bytes, struct err *err)
 {
 	return applier_move(w->applier, bytes, err) && commit_all(w, err);
@@ -323,6 +362,7 @@ static bool stage(struct worker *w, struct err *err)
 static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to, struct err *err)
 {
 	struct piece piece = {b, from, to};
+	bool more;
 
 	if (from == to) return true;
 	if (applier_is_staging(w->applier)) {
@@ -335,7 +375,8 @@ static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to
 	}
 	if (!applier_at_boundary(w->applier))
 		return applier_is_staging(w->applier) || !is_large(w) || stage(w, err);
-	return (more_is_queued(w) && !limit_reached(w)) || commit_all(w, err);
+	more = more_is_queued(w) || (to == b->n && gather(w));
+	return (more && !limit_reached(w)) || commit_all(w, err);
 }
 
 static bool apply_batch(struct worker *w, struct batch *b, struct err *err)
@@ -346,16 +387,6 @@ static bool apply_batch(struct worker *w, struct batch *b, struct err *err)
 }
 
 /* ---- the thread ---- */
-
-static void wait_until(struct worker *w, int64_t deadline_us)
-{
-	struct timespec t = {deadline_us / 1000000, deadline_us % 1000000 * 1000};
-
-	if (deadline_us == INT64_MAX)
-		pthread_cond_wait(&w->arrived, &w->mutex);
-	else
-		pthread_cond_timedwait(&w->arrived, &w->mutex, &t);
-}
 
 enum turn { TURN_BATCH, TURN_MOVE, TURN_IDLE, TURN_STOP };
 

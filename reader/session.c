@@ -41,6 +41,8 @@ static bool start_worker(struct session *s, struct err *err)
 							  .dirty_bytes = memory / 8 * 3,
 							  .commit_ms = 200,
 							  .sync_idle_ms = 50,
+							  .flood_us = 8000, /* 2,000 transactions a second */
+							  .gather_us = 10000,
 							  .wake = session_wake,
 							  .wake_ctx = s};
 	s->wake = malloc(sizeof *s->wake);

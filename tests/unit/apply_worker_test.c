@@ -530,6 +530,42 @@ static void what_is_queued_shares_commits(void **state)
 	assert_true(commits_of_a_queue(r, MANY) < MANY);
 }
 
+/* Each for itself as long as they are few; then together, until there are no more. */
+static void a_flood_shares_commits(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+
+	r->config.flood_us = r->config.gather_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	for (uint64_t i = 1; i < WORKER_FLOOD; i++) {
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+		wait_committed(r, i * 10 + 1);
+	}
+	for (uint64_t i = WORKER_FLOOD; i <= 40; i++, nap())
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 401);
+	assert_int_equal(last.commits, WORKER_FLOOD);
+}
+
+static void what_begins_ends_a_gathering(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b = batch_create();
+
+	r->config.flood_us = r->config.gather_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	for (uint64_t i = 1; i < WORKER_FLOOD; i++) {
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+		wait_committed(r, i * 10 + 1);
+	}
+	worker_push(r->w, one_row(200, 20));
+	add_upsert(b, 1, at(300, 1), 30, text_cell("a"), text_cell(NULL), 0, -1);
+	worker_push(r->w, b);
+	wait_committed(r, 201); /* the other's end may be far */
+}
+
 static void dirty_pages_force_a_commit(void **state)
 {
 	struct rig *r = *state;
@@ -774,6 +810,8 @@ int main(void)
 		TEST(a_stopped_worker_is_replaced_by_another),
 		cmocka_unit_test(stopping_nothing_is_harmless),
 		TEST(what_is_queued_shares_commits),
+		TEST(a_flood_shares_commits),
+		TEST(what_begins_ends_a_gathering),
 		TEST(dirty_pages_force_a_commit),
 		TEST(time_forces_a_commit),
 		TEST(a_full_queue_says_so_until_half_is_free),
