@@ -419,17 +419,32 @@ static struct source_shape draw_shape(struct rng *r)
 
 static struct copier_config draw_copier(struct rng *r)
 {
-	static const size_t bytes[] = {1 << 20, 1 << 20, 1 << 20, 40, 100};
+	static const size_t bytes[] = {1 << 20, 1 << 20, 1 << 20, 40, 60, 80};
 
 	return (struct copier_config){
 		.epoch = SESSION_EPOCH,
 		.chunk_rows_max = (uint32_t)rng_range(r, 1, 4),
 		.chunk_time_ms = 100,
-		.chunk_bytes = bytes[rng_below(r, 5)],
+		.chunk_bytes = bytes[rng_below(r, 6)],
 		.buffer_bytes = 1 << 20,
 		.windows_max = (size_t)rng_range(r, 1, 4),
 		.requests_max = (size_t)rng_range(r, 1, SESSION_SQL_MAX),
 	};
+}
+
+static void name_files(struct history *h, const char *dir)
+{
+	snprintf(h->store_dir, sizeof h->store_dir, "%s/store", dir);
+	snprintf(h->data_file, sizeof h->data_file, "%s/data.mdb", h->store_dir);
+	snprintf(h->backup_file, sizeof h->backup_file, "%s/backup.mdb", dir);
+}
+
+void history_clean(const char *dir)
+{
+	struct history h = {.store = NULL};
+
+	name_files(&h, dir);
+	remove_store(&h);
 }
 
 static void init(struct history *h, const struct history_options *o)
@@ -459,9 +474,7 @@ static void init(struct history *h, const struct history_options *o)
 	w->late_high = rng_chance(&w->rng, 30);
 	w->copier_config = draw_copier(&w->rng);
 	judge_init(&w->judge);
-	snprintf(h->store_dir, sizeof h->store_dir, "%s/store", o->dir);
-	snprintf(h->data_file, sizeof h->data_file, "%s/data.mdb", h->store_dir);
-	snprintf(h->backup_file, sizeof h->backup_file, "%s/backup.mdb", o->dir);
+	name_files(h, o->dir);
 }
 
 void history_run(const struct history_options *o, struct history_result *out)

@@ -22,6 +22,8 @@ struct history_result {
 	char fault[1600];
 };
 
+/* Removes what a history that was cut off, by an assertion, has left in its directory. */
+void history_clean(const char *dir);
 void history_run(const struct history_options *o, struct history_result *out);
 
 #endif

@@ -70,7 +70,8 @@ void layout_texts(const struct layout *l, int key, struct src_row row, struct ro
 		int c = l->wide_columns[i];
 
 		out->null[c] = row.wide[i] == 0;
-		snprintf(out->text[c], sizeof out->text[c], "wide-%u", row.wide[i]);
+		/* Some are longer than others, for chunks that are cut. */
+		snprintf(out->text[c], sizeof out->text[c], "wide-%0*u", row.wide[i] % 5 == 0 ? 60 : 1, row.wide[i]);
 	}
 }
 
@@ -125,7 +126,7 @@ void layout_encode(const struct layout *l, struct buf *out, struct pos pos, xid_
 static bool text_number(const struct cell *c, const char *prefix, uint32_t *out)
 {
 	size_t n = strlen(prefix);
-	char text[24];
+	char text[LAYOUT_TEXT_SIZE];
 
 	if (c->kind != CELL_TEXT || c->text.n <= n || c->text.n >= sizeof text ||
 		memcmp(c->text.p, prefix, n) != 0)

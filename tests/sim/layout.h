@@ -31,9 +31,10 @@ struct layout {
 void layout_init(struct layout *l, int table, const struct src_table *t, struct rng *rng);
 struct table_record layout_record(const struct layout *l);
 
+#define LAYOUT_TEXT_SIZE 80
 /* Texts of a row, in column order; they live as long as `out`. Version 0 of a row gives only the key. */
 struct row_texts {
-	char text[LAYOUT_COLUMNS_MAX][24];
+	char text[LAYOUT_COLUMNS_MAX][LAYOUT_TEXT_SIZE];
 	bool null[LAYOUT_COLUMNS_MAX];
 };
 void layout_texts(const struct layout *l, int key, struct src_row row, struct row_texts *out);

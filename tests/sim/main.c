@@ -211,7 +211,10 @@ static bool is_caught(struct options *o, int mutant)
 	if (child == 0) hunt(o);
 	while (waitpid(child, &status, 0) < 0)
 		assert(errno == EINTR);
-	if (WIFSIGNALED(status)) printf("%-18s caught by an assertion\n", mutants[mutant].name);
+	if (WIFSIGNALED(status)) {
+		printf("%-18s caught by an assertion\n", mutants[mutant].name);
+		history_clean(o->dir);
+	}
 	return WIFSIGNALED(status) || WEXITSTATUS(status) == 1;
 }
 
