@@ -11,7 +11,7 @@ enum {
 	PASS_MESSAGES = 4096,   /* messages a turn of the loop, so that timers and the other socket get theirs */
 	STATUS_US = 1000000,    /* status at least this often, far below any sane wal_sender_timeout */
 	STATUS_MIN_US = 100000, /* and at most this often for progress alone */
-	FLOOD_US = 50,          /* a message in so much time, */
+	FLOOD_US = 200,         /* a message in so much time, */
 	FLOOD_MESSAGES = 32,    /* and so many more than that: read in gulps */
 	SILENCE_ASK_PART = 6 /* after this part of the silence that means the end, ask whether anybody is there */
 };
