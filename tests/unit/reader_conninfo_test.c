@@ -207,6 +207,8 @@ static void passwords_leave_the_process_list(void **state)
 	};
 	char out[4096];
 
+	/* valgrind does not run a program of its own name again */
+	if (getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "vgpreload")) skip();
 	(void)state;
 	run_self(argv, out, sizeof out);
 	assert_string_equal(
