@@ -345,9 +345,9 @@ static int open_read_only(void *ctx)
 	struct store *s;
 	struct err err;
 
-	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-		mount(p->root, p->root, NULL, MS_BIND, NULL) != 0 ||
-		mount(NULL, p->root, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
+		mount(p->root, p->root, "none", MS_BIND, NULL) != 0 ||
+		mount("none", p->root, "none", MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
 		return 77;
 	if (store_open(p->dir, STORE_READ, &s, &err)) return 1;
 	if (err.kind != ERR_CONFIG || !strstr(err.msg, "file system is read-only, and even reading")) return 2;
