@@ -35,14 +35,14 @@ def refused(tm, *fragments, slot=False):
 
 def write(server):
     server.sql("UPDATE t SET a = a + 1 WHERE id % 3 = 0; UPDATE t SET id = -id WHERE id % 50 = 7; DELETE FROM t WHERE id % 20 = 5;"
-               "INSERT INTO t SELECT g, g % 7, 'new', NULL FROM generate_series(1000, 1020) g ON CONFLICT DO NOTHING; UPDATE t SET c = NULL, b = b || '.' WHERE a = 2")
+               "INSERT INTO t SELECT g, g % 7, 'new', NULL FROM generate_series(10000, 10020) g ON CONFLICT DO NOTHING; UPDATE t SET c = NULL, b = b || '.' WHERE a = 2")
 
 
 @since(15)
 def test_column_list():
     """Only what is listed, in the table's own order; altered while running and while stopped."""
     with Server() as server, Tidemark(server, "public.t", args=TWO_ROWS) as tm:
-        make_table(server)
+        make_table(server, 4000)
         server.sql("CREATE PUBLICATION tidemark FOR TABLE t (c, id)")
         tm.start()
         tm.hold_copy("t", past=20)

@@ -92,7 +92,7 @@ def test_changes_of_keys_and_large_values():
         with Server() as server, Tidemark(server, "public.t", args=TWO_ROWS) as tm:
             large = rng("identity", identity)
             server.sql("CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text, w text); CREATE UNIQUE INDEX t_n ON t (n)")
-            server.sql(f"ALTER TABLE t REPLICA IDENTITY {identity}; ALTER TABLE t ALTER v SET STORAGE EXTERNAL; INSERT INTO t SELECT g, -g, 'small', 'w' FROM generate_series(1, 400) g")
+            server.sql(f"ALTER TABLE t REPLICA IDENTITY {identity}; ALTER TABLE t ALTER v SET STORAGE EXTERNAL; INSERT INTO t SELECT g, -g, 'small', 'w' FROM generate_series(1, 4000) g")
             for i in range(10, 16):
                 server.sql("UPDATE t SET v = %s WHERE id = %s", incompressible(large, 9000), i)
             tm.start()
@@ -100,11 +100,11 @@ def test_changes_of_keys_and_large_values():
             def change(add):
                 server.sql("UPDATE t SET id = id + %s WHERE id %% 10 IN (0, 1, 2); UPDATE t SET n = n - %s WHERE id %% 10 IN (2, 3); UPDATE t SET w = w || '!' WHERE id %% 10 < 6", add, add)
                 server.sql("BEGIN; UPDATE t SET w = 'a' WHERE n < -90; DELETE FROM t WHERE id % 10 = 9; UPDATE t SET n = -n WHERE id % 10 = 5; UPDATE t SET n = -n, w = NULL WHERE id % 10 = 5; COMMIT")
-            change(1000)
+            change(100000)
             tm.release_copy()
             tm.wait_live("t")
             tm.equal("t")
-            change(10000)
+            change(1000000)
             tm.equal("t")
             server.sql("UPDATE t SET id = CASE id WHEN 13 THEN 14 ELSE 13 END WHERE FALSE; BEGIN; UPDATE t SET id = -1, n = 500 WHERE id = 13; UPDATE t SET id = 13, n = 501 WHERE id = 14;"
                        "UPDATE t SET id = 14 WHERE id = -1; COMMIT")
