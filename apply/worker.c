@@ -413,6 +413,20 @@ static enum turn next_turn(struct worker *w, struct batch **b)
 	return turn;
 }
 
+/*
+ * Between batches a step of the move costs a commit of its own, so not while batches share one; nor at the
+ * end: the next process goes on with it.
+ */
+static bool should_move(struct worker *w)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&w->mutex);
+	stopping = w->stopping;
+	pthread_mutex_unlock(&w->mutex);
+	return !stopping && !applier_is_open(w->applier) && can_move(w);
+}
+
 static bool take_turns(struct worker *w, struct err *err)
 {
 	struct batch *b;
@@ -425,7 +439,7 @@ static bool take_turns(struct worker *w, struct err *err)
 			ok = apply_batch(w, b, err);
 			batch_done(w, b);
 			w->arrived_us = monotonic_us();
-			if (ok && can_move(w)) ok = move_overlay(w, w->config.dirty_bytes / 8, err);
+			if (ok && should_move(w)) ok = move_overlay(w, w->config.dirty_bytes / 8, err);
 			break;
 		case TURN_MOVE: ok = move_overlay(w, w->config.dirty_bytes / 2, err); break;
 		case TURN_IDLE: ok = sync_store(w, err); break;
