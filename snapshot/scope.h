@@ -40,7 +40,16 @@ bool scope_is_whole(const struct scope *s);
 /* It has a condition or bounds: text that the server has to find good. */
 bool scope_has_text(const struct scope *s);
 bool scope_has_where(const struct scope *s);
+/* Texts of a bound; returns how many: at most as many as the key has columns. */
+size_t scope_bound_texts(const struct buf *bound, const struct schema *schema, struct slice *texts);
 
+/*
+ * The bounds as the store encodes keys, where its order is the server's: no row of the scope is before low,
+ * none that does not begin with high is behind it. Empty = none.
+ */
+void scope_encode(const struct scope *s, const struct schema *schema, struct buf *low, struct buf *high);
+
+/* ---- scope_sql.c ---- */
 /* NULL when there is none. */
 const char *scope_sql_condition(struct arena *a, const struct scope *s, const struct chunk_source *from);
 /*
@@ -50,11 +59,5 @@ const char *scope_sql_condition(struct arena *a, const struct scope *s, const st
 const char *scope_sql_suspects(struct arena *a, const struct scope *s, const struct chunk_source *from,
 							   bool whole);
 const char *scope_sql_check(struct arena *a, const struct scope *s, const struct chunk_source *from);
-
-/*
- * The bounds as the store encodes keys, where its order is the server's: no row of the scope is before low,
- * none that does not begin with high is behind it. Empty = none.
- */
-void scope_encode(const struct scope *s, const struct schema *schema, struct buf *low, struct buf *high);
 
 #endif
