@@ -149,7 +149,7 @@ static enum run_state state_of(const char *word)
 	static const enum run_state states[] = {RUN_COPYING, RUN_SWEEPING, RUN_DONE,
 											RUN_FAILED,  RUN_STOPPED,  RUN_PAUSED};
 	for (size_t i = 0; word != NULL && i < sizeof states / sizeof *states; i++)
-		if (strcmp(outcome_state_name(states[i]), word) == 0) return states[i];
+		if (strcmp(run_state_name(states[i]), word) == 0) return states[i];
 	return RUN_COPYING;
 }
 

@@ -84,12 +84,6 @@ void changes_set_copier(struct changes *ch, struct copier *copier)
 	copier_stream_position(copier, ch->received);
 }
 
-static char *copy_text(const char *s)
-{
-	size_t n = strlen(s) + 1;
-	return memcpy(mem_alloc(n), s, n);
-}
-
 void changes_add_table(struct changes *ch, const struct table_record *record, const struct schema *schema,
 					   lsn_t shape_lsn)
 {
@@ -100,8 +94,8 @@ void changes_add_table(struct changes *ch, const struct table_record *record, co
 	buf_put_u8(&display, 0);
 	t->rel = (struct relation){.oid = record->oid, .table_id = record->id, .display = (char *)display.p};
 	relation_set_schema(&t->rel, schema_copy(schema));
-	t->schema_name = copy_text(record->schema_name);
-	t->table_name = copy_text(record->table_name);
+	t->schema_name = mem_text(record->schema_name);
+	t->table_name = mem_text(record->table_name);
 	t->shape_lsn = shape_lsn;
 	HASH_ADD(hh, ch->by_oid, rel.oid, sizeof t->rel.oid, t);
 }
@@ -139,12 +133,6 @@ const struct schema *changes_schema(const struct changes *ch, uint32_t table_id)
 {
 	const struct table *t = find_by_id(ch, table_id);
 	return t != NULL ? t->rel.schema : NULL;
-}
-
-const char *changes_table_display(const struct changes *ch, uint32_t table_id)
-{
-	const struct table *t = find_by_id(ch, table_id);
-	return t != NULL ? t->rel.display : "?";
 }
 
 /* ---- batches ---- */

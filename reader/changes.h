@@ -64,7 +64,6 @@ void changes_columns_added(struct changes *ch, uint32_t table_id, uint16_t first
  */
 void changes_covered(struct changes *ch, uint32_t table_id, lsn_t below, bool all);
 const struct schema *changes_schema(const struct changes *ch, uint32_t table_id);
-const char *changes_table_display(const struct changes *ch, uint32_t table_id);
 
 /* *altered is set when it fails because a table was altered: attach again. */
 bool changes_message(struct changes *ch, struct slice payload, bool *altered, struct err *err);

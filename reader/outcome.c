@@ -11,7 +11,7 @@ void outcome_add(struct outcome *o, uint64_t id, const char *table, enum run_sta
 	char *name = strdup(table);
 	if (runs == NULL || name == NULL) abort();
 	o->runs = runs;
-	runs[o->nruns++] = (struct outcome_run){id, name, outcome_state_name(state), is_new};
+	runs[o->nruns++] = (struct outcome_run){id, name, run_state_name(state), is_new};
 }
 
 void outcome_finish(struct outcome *o)
@@ -20,19 +20,6 @@ void outcome_finish(struct outcome *o)
 		free(o->runs[i].table);
 	free(o->runs);
 	*o = (struct outcome){.nruns = 0};
-}
-
-const char *outcome_state_name(enum run_state state)
-{
-	switch (state) {
-	case RUN_COPYING: return "copying";
-	case RUN_SWEEPING: return "sweeping";
-	case RUN_DONE: return "done";
-	case RUN_FAILED: return "failed";
-	case RUN_STOPPED: return "stopped";
-	case RUN_PAUSED: return "paused";
-	}
-	return "unknown";
 }
 
 /* ---- as JSON ---- */

@@ -22,8 +22,6 @@ struct outcome {
 void outcome_add(struct outcome *o, uint64_t id, const char *table, enum run_state state, bool is_new);
 void outcome_finish(struct outcome *o); /* accepts zeroed memory */
 
-const char *outcome_state_name(enum run_state state);
-
 /* A line with its newline. id: the name of the runs; NULL = none. */
 void outcome_put_json(const struct outcome *o, const char *id, struct buf *out);
 /* The line that says no. */

@@ -56,7 +56,7 @@ static const struct sqlstate_kind sqlstate_kinds[] = {
 	{"58", ERR_RETRY},     {"XX", ERR_RETRY}, {"25P03", ERR_RETRY}, {"25P04", ERR_RETRY},
 };
 
-enum err_kind err_kind_of_sqlstate(const char *sqlstate)
+static enum err_kind err_kind_of_sqlstate(const char *sqlstate)
 {
 	if (sqlstate == NULL || *sqlstate == '\0') return ERR_RETRY;
 	for (size_t i = 0; i < sizeof sqlstate_kinds / sizeof *sqlstate_kinds; i++)

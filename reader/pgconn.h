@@ -76,8 +76,6 @@ void pgconn_rest(struct pgconn *c);
 /* Sets err from a failed result (never NULL's kind: a NULL result means the connection's own error). Always
  * false. */
 bool err_of_result(struct err *err, const struct pgconn *c, const PGresult *r);
-/* What to do about an SQLSTATE. */
-enum err_kind err_kind_of_sqlstate(const char *sqlstate);
 
 /* "\"a\"\"b\"": an identifier quoted; caller frees. */
 char *quote_identifier(const char *name);

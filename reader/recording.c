@@ -11,38 +11,12 @@ void recording_reason(const struct request *r, char *out, size_t size)
 			 r->requester != NULL ? r->requester : "");
 }
 
-static void add_keys(struct batch *b, const struct wanted_run *w, uint64_t id)
-{
-	if (w->listed == 0) return;
-	struct op *op = batch_add(b, OP_RUN_KEYS);
-	op->table_id = w->table_id;
-	op->u.run.run_id = id;
-	op->body = arena_copy(&b->arena, w->keys.p, w->keys.n);
-	op->body_len = w->keys.n;
-}
-
 static void add_run(struct batch *b, const struct request *r, const struct wanted_run *w, uint64_t id,
 					int64_t now_us)
 {
-	struct run_record run = {.id = id,
-							 .table_id = w->table_id,
-							 .kind = RUN_REQUESTED,
-							 .state = RUN_COPYING,
-							 .sweep = (uint8_t)w->sweep,
-							 .requester = r->requester != NULL ? r->requester : "",
-							 .gate = "",
-							 .first_snapshot = "",
-							 .last_snapshot = "",
-							 .name = r->id != NULL ? r->id : "",
-							 .started_us = now_us,
-							 .where_sql = w->where_sql,
-							 .from = w->from,
-							 .to = w->to,
-							 .listed = w->listed,
-							 .chunk_time_ms = r->chunk_time_ms,
-							 .rows_per_second = r->rows_per_second};
-	add_keys(b, w, id);
-	batch_add_run(b, &run);
+	struct run_request asked = resolved_run(r, w);
+	struct run_record run = run_request_record(&asked, id, now_us);
+	run_request_add(b, &asked, &run);
 }
 
 static void put_started(struct batch *b, const struct request *r, const struct resolved *found,

@@ -146,21 +146,6 @@ static bool look_up(struct requests *q, const struct request *r, struct resolved
 	return good;
 }
 
-static struct run_request run_request(const struct request *r, const struct wanted_run *w)
-{
-	return (struct run_request){.table_id = w->table_id,
-								.name = r->id != NULL ? r->id : "",
-								.requester = r->requester != NULL ? r->requester : "",
-								.sweep = w->sweep,
-								.where_sql = w->where_sql,
-								.from = w->from,
-								.to = w->to,
-								.keys = w->keys,
-								.listed = w->listed,
-								.chunk_time_ms = r->chunk_time_ms,
-								.rows_per_second = r->rows_per_second};
-}
-
 static void check_next(struct job *j);
 
 /* No row, or one that is not true: nothing is wrong with it. */
@@ -188,7 +173,7 @@ static void on_checked(void *ctx, const PGresult *r, const struct err *err)
 static bool ask_server(struct job *j, const struct wanted_run *w, bool *asked)
 {
 	const struct requests_session *s = &j->owner->session;
-	const struct run_request rr = run_request(&j->request, w);
+	const struct run_request rr = resolved_run(&j->request, w);
 	char *sql = w->existing == 0 ? copier_check_sql(s->copier, &rr) : NULL;
 	bool good = sql == NULL || query_try(s->query, sql, on_checked, j);
 	*asked = sql != NULL && good;
@@ -236,7 +221,7 @@ static void remember_fresh(struct requests *q, uint64_t id, uint32_t table_id, c
 static void start_run(struct requests *q, const struct request *r, const struct wanted_run *w,
 					  struct outcome *out)
 {
-	const struct run_request rr = run_request(r, w);
+	const struct run_request rr = resolved_run(r, w);
 	bool is_new;
 	if (w->existing != 0) {
 		outcome_add(out, w->existing, w->display, (enum run_state)w->existing_state, false);

@@ -439,6 +439,21 @@ bool resolve(struct store_txn *t, const struct request *r, const struct fresh_ru
 	return good;
 }
 
+struct run_request resolved_run(const struct request *r, const struct wanted_run *w)
+{
+	return (struct run_request){.table_id = w->table_id,
+								.name = r->id != NULL ? r->id : "",
+								.requester = r->requester != NULL ? r->requester : "",
+								.sweep = w->sweep,
+								.where_sql = w->where_sql,
+								.from = w->from,
+								.to = w->to,
+								.keys = w->keys,
+								.listed = w->listed,
+								.chunk_time_ms = r->chunk_time_ms,
+								.rows_per_second = r->rows_per_second};
+}
+
 void resolved_finish(struct resolved *r)
 {
 	arena_finish(&r->arena);

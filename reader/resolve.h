@@ -9,6 +9,7 @@
 #define READER_RESOLVE_H
 
 #include "reader/request.h"
+#include "snapshot/copier.h"
 #include "state/store.h"
 
 /* Runs that were accepted and may not be in the store yet. */
@@ -55,6 +56,8 @@ struct resolved {
 /* fresh may be NULL. ERR_CONFIG says what the asker has to change. */
 bool resolve(struct store_txn *t, const struct request *r, const struct fresh_runs *fresh,
 			 struct resolved *out, struct err *err);
+/* As the copier and the store are asked for it; lives as long as both. */
+struct run_request resolved_run(const struct request *r, const struct wanted_run *w);
 void resolved_finish(struct resolved *r); /* accepts zeroed memory */
 
 #endif

@@ -69,7 +69,7 @@ static void log_end(const struct run_record *r, const char *table)
 	log_write(r->state == RUN_FAILED ? LOG_ERROR : LOG_INFO, "run has ended",
 			  (const struct log_field[]){
 				  KV_S("table", table), KV_S("id", r->name), KV_U("run", r->id),
-				  KV_S("state", outcome_state_name((enum run_state)r->state)),
+				  KV_S("state", run_state_name(r->state)),
 				  KV_S("reason", r->error[0] != '\0' ? r->error : NULL), KV_U("rows_read", r->rows_read),
 				  KV_U("rows_written", r->rows_written), KV_U("rows_same", r->rows_same),
 				  KV_U("rows_superseded", r->rows_superseded), KV_U("rows_newer", r->rows_newer),

@@ -111,6 +111,11 @@ struct run_request {
 	uint64_t listed;   /* how many they are */
 	uint32_t chunk_time_ms, rows_per_second;
 };
+/* Its record, as of now_us; the texts are q's. */
+struct run_record run_request_record(const struct run_request *q, uint64_t id, int64_t now_us);
+/* Adds the record to b, and before it the keys that it lists. */
+void run_request_add(struct batch *b, const struct run_request *q, const struct run_record *r);
+
 /*
  * Queues a run behind the table's open ones and emits its record. Runs of one table go one after the other,
  * those of several take turns; a paused one is passed over. If the table has an open run of that name, its id

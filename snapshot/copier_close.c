@@ -129,11 +129,6 @@ static size_t count_windows(const struct copier *c)
 	return n;
 }
 
-static char *copy_text(const char *s)
-{
-	return memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1);
-}
-
 /* The floor rises only: of two windows the one with the older snapshot may close last. */
 static void raise_floor(struct copier *c, struct window *w)
 {
@@ -142,7 +137,7 @@ static void raise_floor(struct copier *c, struct window *w)
 	free(c->floor_text);
 	c->floor = w->snap;
 	w->snap = (struct snap){0};
-	c->floor_text = copy_text(w->snapshot_text);
+	c->floor_text = mem_text(w->snapshot_text);
 }
 
 /*

@@ -6,7 +6,8 @@
 
 /* ---- ending ---- */
 
-void copier_give_up(struct copier *c, struct table *t, struct run *r)
+/* What was read of it and has not closed is given up. */
+static void give_up(struct copier *c, struct table *t, struct run *r)
 {
 	copier_drop_windows(c, t->id, r->id);
 	copier_drop_requests(c, t->id, r->id);
@@ -24,14 +25,14 @@ void copier_run_moved(struct copier *c, struct table *t, struct run *r, struct b
 
 void copier_hold_run(struct copier *c, struct table *t, struct run *r)
 {
-	copier_give_up(c, t, r);
+	give_up(c, t, r);
 	r->gate_state = GATE_REFUSED;
 	c->gate_at_us = c->now_us + backoff_next(&c->gate_wait);
 }
 
 static void end_run(struct copier *c, struct table *t, struct run *r, enum run_state how, const char *why)
 {
-	copier_give_up(c, t, r);
+	give_up(c, t, r);
 	r->state = how;
 	batch_add_run_end(copier_outbox(c), t->id, r->id, how, c->now_us, why);
 	table_end_run(t, r);
@@ -57,7 +58,7 @@ static void choose(struct copier *c, struct table *t)
 	struct run *before = t->run;
 
 	table_choose_run(t);
-	if (before && before != t->run && run_is_open(before)) copier_give_up(c, t, before);
+	if (before && before != t->run && run_is_open(before)) give_up(c, t, before);
 }
 
 static void take_run(struct copier *c, struct table *t, const struct run_record *rec)
@@ -102,47 +103,30 @@ static lsn_t accepted_at(const struct copier *c, const struct run *before, lsn_t
 	return before && before->replaces.v > at.v ? before->replaces : at;
 }
 
-static char *copy_text(const char *s)
-{
-	return memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1);
-}
-
-/* What nothing says yet. */
-static struct run_record new_record(struct copier *c, uint32_t table_id, enum run_kind kind)
-{
-	return (struct run_record){
-		.id = c->next_run,
-		.table_id = table_id,
-		.kind = (uint8_t)kind,
-		.state = RUN_COPYING,
-		.gate = "",
-		.requester = "",
-		.first_snapshot = "",
-		.last_snapshot = "",
-		.name = "",
-		.error = "",
-		.where_sql = "",
-		.started_us = c->now_us,
-	};
-}
-
 uint64_t copier_start_run_as_of(struct copier *c, uint32_t table_id, enum run_kind kind, bool sweep,
 								const char *gate, const char *requester, lsn_t as_of, int64_t now_us)
 {
 	struct table *t = copier_table_of(c, table_id);
 	struct run *own = table_own_run(t);
-	struct run_record r;
 	struct buf both = {0};
-	char *inherited;
+	char *inherited =
+		mem_text(run_inherit_gate(own, gate ? gate : "", &both)); /* own goes before it is used */
+	struct run_record r = {
+		.id = c->next_run,
+		.table_id = table_id,
+		.kind = (uint8_t)kind,
+		.state = RUN_COPYING,
+		.sweep = sweep ? SWEEP_ON : SWEEP_OFF,
+		.gate = inherited,
+		.requester = requester ? requester : "",
+		.first_snapshot = "",
+		.last_snapshot = "",
+		.accepted = {c->config.epoch, accepted_at(c, own, as_of), 0},
+	};
 
 	assert(!c->tx.open && kind != RUN_REQUESTED);
 	copier_clock(c, now_us);
-	inherited = copy_text(run_inherit_gate(own, gate ? gate : "", &both));
-	r = new_record(c, table_id, kind);
-	r.sweep = sweep ? SWEEP_ON : SWEEP_OFF;
-	r.gate = inherited;
-	r.requester = requester ? requester : "";
-	r.accepted = (struct pos){c->config.epoch, accepted_at(c, own, as_of), 0};
+	r.started_us = c->now_us;
 	if (own) end_run(c, t, own, RUN_STOPPED, "another run took its place");
 	batch_add_run(copier_outbox(c), &r);
 	take_run(c, t, &r);
@@ -163,19 +147,6 @@ static struct run *find_named(const struct table *t, const char *name)
 	return r;
 }
 
-static void add_keys(struct copier *c, const struct run_request *q, uint64_t run_id)
-{
-	struct batch *b = copier_outbox(c);
-	struct op *op;
-
-	if (q->listed == 0) return;
-	op = batch_add(b, OP_RUN_KEYS);
-	op->table_id = q->table_id;
-	op->u.run.run_id = run_id;
-	op->body = arena_copy(&b->arena, q->keys.p, q->keys.n);
-	op->body_len = q->keys.n;
-}
-
 uint64_t copier_request_run(struct copier *c, const struct run_request *q, bool *is_new, int64_t now_us)
 {
 	struct table *t = copier_table_of(c, q->table_id);
@@ -186,19 +157,9 @@ uint64_t copier_request_run(struct copier *c, const struct run_request *q, bool 
 	copier_clock(c, now_us);
 	if (is_new) *is_new = !known;
 	if (known) return known->id;
-	r = new_record(c, q->table_id, RUN_REQUESTED);
-	r.name = q->name;
-	r.requester = q->requester;
-	r.sweep = (uint8_t)q->sweep;
-	r.where_sql = q->where_sql;
-	r.from = q->from;
-	r.to = q->to;
-	r.listed = q->listed;
-	r.chunk_time_ms = q->chunk_time_ms;
-	r.rows_per_second = q->rows_per_second;
+	r = run_request_record(q, c->next_run, c->now_us);
 	r.accepted = (struct pos){c->config.epoch, accepted_at(c, NULL, LSN(0)), 0};
-	add_keys(c, q, r.id);
-	batch_add_run(copier_outbox(c), &r);
+	run_request_add(copier_outbox(c), q, &r);
 	take_run(c, t, &r);
 	copier_flush(c);
 	return r.id;
@@ -224,7 +185,7 @@ static bool change_state(struct copier *c, uint64_t run_id, bool pause, int64_t 
 	if (!r) return false;
 	if ((r->state == RUN_PAUSED) == pause) return true;
 	if (pause) {
-		copier_give_up(c, t, r);
+		give_up(c, t, r);
 		run_pause(r);
 	} else {
 		run_resume(r);

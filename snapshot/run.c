@@ -5,11 +5,6 @@
 
 #include "state/mutant.h"
 
-static char *copy_text(const char *s)
-{
-	return memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1);
-}
-
 static void set(struct buf *b, struct slice bytes)
 {
 	buf_reset(b);
@@ -41,7 +36,7 @@ struct run *run_create(const struct run_record *rec, uint16_t epoch)
 
 	*r = (struct run){.id = rec->id, .kind = rec->kind, .state = rec->state, .sweep = rec->sweep};
 	r->resumes_as = rec->resumes_as ? rec->resumes_as : RUN_COPYING;
-	r->name = copy_text(rec->name ? rec->name : "");
+	r->name = mem_text(rec->name ? rec->name : "");
 	scope_set(&r->scope, rec->where_sql, rec->from, rec->to, rec->listed);
 	r->check = scope_has_text(&r->scope) ? CHECK_NEEDED : CHECK_GOOD;
 	r->chunk_time_ms = rec->chunk_time_ms;

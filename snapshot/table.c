@@ -25,11 +25,6 @@ struct table *table_create(uint32_t id, const struct copier_config *config)
 	return t;
 }
 
-static char *copy_text(const char *s)
-{
-	return s ? memcpy(mem_alloc(strlen(s) + 1), s, strlen(s) + 1) : NULL;
-}
-
 static bool same_text(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
@@ -77,7 +72,7 @@ static char **copy_texts(const char *const *texts, size_t n)
 	char **copy = texts ? mem_alloc(n * sizeof *copy) : NULL;
 
 	for (size_t i = 0; copy && i < n; i++)
-		copy[i] = copy_text(texts[i]);
+		copy[i] = mem_text(texts[i]);
 	return copy;
 }
 
@@ -120,8 +115,8 @@ enum table_change table_describe(struct table *t, const struct copier_table *d, 
 	if (change == TABLE_SAME) return change;
 	forget_texts(t);
 	t->schema = schema_copy(d->schema);
-	t->from_sql = copy_text(d->from_sql);
-	t->filter_sql = copy_text(d->filter_sql);
+	t->from_sql = mem_text(d->from_sql);
+	t->filter_sql = mem_text(d->filter_sql);
 	t->operands = operands_copy(d->operands, d->schema->nkeys);
 	t->collations = copy_texts(d->collations, d->schema->ncolumns);
 	t->text_id = text_id;

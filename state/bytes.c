@@ -26,6 +26,13 @@ void *mem_alloc(size_t n)
 	return must(malloc(n ? n : 1));
 }
 
+char *mem_text(const char *s)
+{
+	size_t n = s ? strlen(s) + 1 : 0;
+
+	return s ? memcpy(mem_alloc(n), s, n) : NULL;
+}
+
 struct slice slice_of(const char *s)
 {
 	return (struct slice){(const uint8_t *)s, strlen(s)};

@@ -21,7 +21,8 @@ struct slice {
 struct slice slice_of(const char *s); /* without the NUL */
 bool slice_eq(struct slice a, struct slice b);
 
-void *mem_alloc(size_t n); /* malloc that never returns NULL: running out of memory aborts */
+void *mem_alloc(size_t n);     /* malloc that never returns NULL: running out of memory aborts */
+char *mem_text(const char *s); /* a copy, to be freed; NULL of NULL */
 
 /* Arena: many allocations, one release. Memory is 8-byte aligned, not zeroed. */
 struct arena_block;

@@ -208,6 +208,19 @@ void run_record_free(struct run_record *r)
 	*r = (struct run_record){0};
 }
 
+const char *run_state_name(uint8_t state)
+{
+	switch (state) {
+	case RUN_COPYING: return "copying";
+	case RUN_SWEEPING: return "sweeping";
+	case RUN_DONE: return "done";
+	case RUN_FAILED: return "failed";
+	case RUN_STOPPED: return "stopped";
+	case RUN_PAUSED: return "paused";
+	default: return "unknown";
+	}
+}
+
 bool run_record_is_open(const struct run_record *r)
 {
 	return r->state == RUN_COPYING || r->state == RUN_SWEEPING || r->state == RUN_PAUSED;

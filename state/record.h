@@ -98,6 +98,7 @@ struct run_record {
 void run_record_encode(const struct run_record *r, struct buf *out);
 bool run_record_decode(struct slice bytes, struct run_record *out, struct err *err);
 void run_record_free(struct run_record *r);
+const char *run_state_name(uint8_t state); /* as people read it: "copying" */
 /* COPYING, SWEEPING or PAUSED. */
 bool run_record_is_open(const struct run_record *r);
 /* It is about some rows of its table only. */

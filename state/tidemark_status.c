@@ -39,19 +39,6 @@ static const char *kind_name(uint8_t kind)
 	}
 }
 
-static const char *run_state_name(uint8_t state)
-{
-	switch (state) {
-	case RUN_COPYING: return "copying";
-	case RUN_SWEEPING: return "sweeping";
-	case RUN_DONE: return "done";
-	case RUN_FAILED: return "failed";
-	case RUN_STOPPED: return "stopped";
-	case RUN_PAUSED: return "paused";
-	default: return "unknown";
-	}
-}
-
 static const char *sweep_name(uint8_t sweep)
 {
 	switch (sweep) {
