@@ -7,11 +7,7 @@
 #include "reader/view.h"
 
 static const struct option_spec options[] = {
-	{.name = "store",
-	 .type = OPTION_STRING,
-	 .value = "DIR",
-	 .required = true,
-	 .help = "Directory of the store."},
+	OPTION_STORE,
 	{.name = "format",
 	 .type = OPTION_CHOICE,
 	 .value = "json|csv|copy",
@@ -20,7 +16,7 @@ static const struct option_spec options[] = {
 	{.name = "with-meta",
 	 .type = OPTION_FLAG,
 	 .help = "Add the source position that wrote the row. Not with copy."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{0},
 };
 

@@ -130,7 +130,7 @@ static const struct option_spec options[] = {
 	 .value = "text|json",
 	 .initial = "text",
 	 .help = "Form of log lines on stderr."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{.name = NULL},
 };
 

@@ -9,11 +9,7 @@
 #include "reader/view.h"
 
 static const struct option_spec options[] = {
-	{.name = "store",
-	 .type = OPTION_STRING,
-	 .value = "DIR",
-	 .required = true,
-	 .help = "Directory of the store."},
+	OPTION_STORE,
 	{.name = "from", .type = OPTION_STRING, .value = "K", .help = "First key wanted."},
 	{.name = "to", .type = OPTION_STRING, .value = "K", .help = "Last key wanted."},
 	{.name = "limit",
@@ -30,7 +26,7 @@ static const struct option_spec options[] = {
 	{.name = "with-meta",
 	 .type = OPTION_FLAG,
 	 .help = "Add the source position that wrote each row. Not with copy."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{0},
 };
 

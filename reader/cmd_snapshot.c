@@ -13,11 +13,7 @@
 #include "reader/view.h"
 
 static const struct option_spec options[] = {
-	{.name = "store",
-	 .type = OPTION_STRING,
-	 .value = "DIR",
-	 .required = true,
-	 .help = "Directory of the store."},
+	OPTION_STORE,
 	{.name = "where",
 	 .type = OPTION_STRING,
 	 .value = "SQL",
@@ -50,7 +46,7 @@ static const struct option_spec options[] = {
 	 .max = REQUEST_RATE_MAX,
 	 .help = "start: read no more than that."},
 	{.name = "json", .type = OPTION_FLAG, .help = "Answer in JSON."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{0},
 };
 

@@ -10,13 +10,9 @@
 #include "reader/view.h"
 
 static const struct option_spec options[] = {
-	{.name = "store",
-	 .type = OPTION_STRING,
-	 .value = "DIR",
-	 .required = true,
-	 .help = "Directory of the store."},
+	OPTION_STORE,
 	{.name = "json", .type = OPTION_FLAG, .help = "One JSON object a line."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{0},
 };
 

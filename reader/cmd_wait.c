@@ -10,18 +10,14 @@
 #define PAUSE_MAX_MS   50
 
 static const struct option_spec options[] = {
-	{.name = "store",
-	 .type = OPTION_STRING,
-	 .value = "DIR",
-	 .required = true,
-	 .help = "Directory of the store."},
+	OPTION_STORE,
 	{.name = "timeout",
 	 .type = OPTION_INT,
 	 .value = "S",
 	 .min = 0,
 	 .max = INT_MAX,
 	 .help = "Give up after S seconds; 0 looks once. Without it: wait for ever."},
-	{.name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file with any of these options."},
+	OPTION_CONFIG,
 	{0},
 };
 

@@ -33,6 +33,18 @@ struct command {
 	int (*run)(const struct options *o, struct err *err);
 };
 
+/* Options that more than one command has, for their tables. */
+#define OPTION_STORE                                                                                         \
+	{                                                                                                        \
+		.name = "store", .type = OPTION_STRING, .value = "DIR", .required = true,                            \
+		.help = "Directory of the store."                                                                    \
+	}
+#define OPTION_CONFIG                                                                                        \
+	{                                                                                                        \
+		.name = "config", .type = OPTION_STRING, .value = "FILE",                                            \
+		.help = "INI file with any of these options."                                                        \
+	}
+
 int exit_code_of(enum err_kind kind); /* ERR_NONE and ERR_STOPPED: EXIT_OK */
 
 /* Sets err from a tidemark.h code and message, with the kind that fits. Always false. */
