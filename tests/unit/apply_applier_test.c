@@ -7,23 +7,6 @@
 #define NUL text_cell(NULL)
 #define U   absent_cell() /* the log did not send it */
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* ---- whole rows ---- */
 
 static void applies_a_transaction(void **state)
@@ -596,7 +579,7 @@ static void damage_is_named_not_followed(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(applies_a_transaction),
 		TEST(remembers_the_highest_position),

@@ -6,23 +6,6 @@
 #define NUL text_cell(NULL)
 #define U   absent_cell() /* the log did not send it */
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* ---- what a snapshot sees ---- */
 
 static bool sees(const char *text, bool standby, uint64_t xid)
@@ -759,7 +742,7 @@ static void pages_by_a_text_key_in_order_share_pages_too(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_snapshot_sees_what_was_over),
 		cmocka_unit_test(on_a_standby_the_list_says_nothing),

@@ -413,4 +413,22 @@ static inline void assert_counters(struct fixture *f, uint32_t table, uint64_t l
 	assert_int_equal(indexed, doubt);
 }
 
+/* For cmocka: two tables. */
+static inline int fixture_setup(void **state)
+{
+	struct fixture *f = malloc(sizeof *f);
+
+	fixture_open(f);
+	fixture_tables(f, 2);
+	*state = f;
+	return 0;
+}
+
+static inline int fixture_teardown(void **state)
+{
+	fixture_close(*state);
+	free(*state);
+	return 0;
+}
+
 #endif

@@ -4,23 +4,6 @@
 #define NUL text_cell(NULL)
 #define U   absent_cell() /* the log did not send it */
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* ---- unchanged values ---- */
 
 static void an_unchanged_value_comes_from_the_stored_row(void **state)
@@ -344,7 +327,7 @@ static void a_schema_may_change_inside_a_transaction(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(an_unchanged_value_comes_from_the_stored_row),
 		TEST(a_key_change_takes_values_along),

@@ -7,23 +7,6 @@
 #define HOUR   (3600 * SECOND)
 #define START  (1000000 * SECOND)
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 static void purge_within(struct fixture *f, int64_t now_us, int64_t retention_us, uint32_t limit,
 						 uint32_t scan)
 {
@@ -397,7 +380,7 @@ static void it_does_not_come_inside_a_transaction(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(markers_go_and_rows_stay),
 		TEST(a_transaction_that_may_not_be_visible_keeps_what_is_not_older),

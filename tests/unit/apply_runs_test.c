@@ -6,23 +6,6 @@
 #define NUL text_cell(NULL)
 #define U   absent_cell()
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 static struct run_record a_run(uint64_t id)
 {
 	return (struct run_record){.id = id,
@@ -480,7 +463,7 @@ static void rows_in_doubt_are_filled_after_the_run_has_ended(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_paused_run_knows_what_it_was),
 		TEST(a_reason_outlives_a_restart),

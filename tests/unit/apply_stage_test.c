@@ -9,23 +9,6 @@
 #define NUL text_cell(NULL)
 #define U   absent_cell()
 
-static int setup(void **state)
-{
-	struct fixture *f = malloc(sizeof *f);
-
-	fixture_open(f);
-	fixture_tables(f, 2);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fixture_close(*state);
-	free(*state);
-	return 0;
-}
-
 /* What a kill leaves: the last commit of LMDB. */
 static void restart(struct fixture *f)
 {
@@ -702,7 +685,7 @@ static void random_histories_end_the_same_staged_or_not(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_seen_before_its_end_and_all_after),
 		TEST(a_transaction_that_never_ended_is_forgotten),
