@@ -32,7 +32,7 @@ struct fixture {
 	struct err err;
 };
 
-static void keep_batch(void *ctx, struct batch *b)
+static inline void keep_batch(void *ctx, struct batch *b)
 {
 	struct fixture *f = ctx;
 
@@ -50,13 +50,13 @@ static const struct copier_config fixture_config = {
 	.next_run_id = 5,
 };
 
-static void fixture_start(struct fixture *f, const struct copier_config *config)
+static inline void fixture_start(struct fixture *f, const struct copier_config *config)
 {
 	*f = (struct fixture){.now = 1000000 * (int64_t)SEC};
 	f->c = copier_create(config, (struct copier_sink){f, keep_batch});
 }
 
-static int fixture_setup(void **state)
+static inline int fixture_setup(void **state)
 {
 	static struct fixture f;
 
@@ -65,7 +65,7 @@ static int fixture_setup(void **state)
 	return 0;
 }
 
-static int fixture_teardown(void **state)
+static inline int fixture_teardown(void **state)
 {
 	struct fixture *f = *state;
 
@@ -95,7 +95,7 @@ static struct column fixture_columns[] = {
 static uint16_t key_is_id[] = {0}, key_is_note[] = {1}, key_is_both[] = {1, 0};
 static uint8_t kinds_id[] = {KEY_INT4}, kinds_note[] = {KEY_TEXT}, kinds_both[] = {KEY_TEXT, KEY_INT4};
 
-static struct schema schema_of(uint32_t table_id, uint32_t version, uint16_t *key)
+static inline struct schema schema_of(uint32_t table_id, uint32_t version, uint16_t *key)
 {
 	struct schema s = {
 		.table_id = table_id, .version = version, .ncolumns = 2, .nkeys = key == key_is_both ? 2 : 1};
@@ -106,8 +106,8 @@ static struct schema schema_of(uint32_t table_id, uint32_t version, uint16_t *ke
 	return s;
 }
 
-static void set_table(struct fixture *f, uint32_t table_id, uint32_t version, uint16_t *key,
-					  const char *filter)
+static inline void set_table(struct fixture *f, uint32_t table_id, uint32_t version, uint16_t *key,
+							 const char *filter)
 {
 	struct schema s = schema_of(table_id, version, key);
 
@@ -131,7 +131,7 @@ static inline void copying(struct fixture *f, uint32_t table_id)
 /* ---- the stream ---- */
 
 /* The encoding of an int4 key. */
-static struct slice key_of(uint32_t id)
+static inline struct slice key_of(uint32_t id)
 {
 	static uint8_t bytes[8][4];
 	static unsigned turn;
@@ -171,7 +171,7 @@ static inline void position(struct fixture *f, uint64_t lsn)
 
 /* ---- chunks ---- */
 
-static const struct chunk_request *ask_any(struct fixture *f)
+static inline const struct chunk_request *ask_any(struct fixture *f)
 {
 	return f->r = copier_next(f->c, f->now);
 }
@@ -189,7 +189,7 @@ static inline void ask_nothing(struct fixture *f)
 	assert_null(ask_any(f));
 }
 
-static void snapshot_on(struct fixture *f, const char *text, bool standby, uint64_t high)
+static inline void snapshot_on(struct fixture *f, const char *text, bool standby, uint64_t high)
 {
 	assert_true(copier_chunk_snapshot(f->c, f->r->id, text, standby, LSN(high), &f->err));
 }
@@ -199,7 +199,7 @@ static inline void snapshot(struct fixture *f, const char *text, uint64_t high)
 	snapshot_on(f, text, false, high);
 }
 
-static bool try_row(struct fixture *f, const char *id, const char *note)
+static inline bool try_row(struct fixture *f, const char *id, const char *note)
 {
 	struct slice texts[2] = {id ? slice_of(id) : (struct slice){0},
 							 note ? slice_of(note) : (struct slice){0}};
@@ -219,7 +219,7 @@ static inline void key_row(struct fixture *f, const char *key)
 	assert_true(copier_chunk_row(f->c, f->r->id, &text, 1, &f->err));
 }
 
-static void end_after(struct fixture *f, int64_t elapsed_us)
+static inline void end_after(struct fixture *f, int64_t elapsed_us)
 {
 	assert_true(copier_chunk_end(f->c, f->r->id, elapsed_us, f->now, &f->err));
 }
@@ -276,8 +276,8 @@ struct listed {
 };
 
 /* The answer to a listing of the last batch: int4 keys, or when `text` is set text keys. */
-static void answer_listing(struct fixture *f, const struct op *listing, uint32_t version,
-						   const struct listed *keys, size_t n, uint32_t resume, bool at_end)
+static inline void answer_listing(struct fixture *f, const struct op *listing, uint32_t version,
+								  const struct listed *keys, size_t n, uint32_t resume, bool at_end)
 {
 	struct answer a = {.kind = ANSWER_KEYS, .table_id = listing->table_id, .token = listing->u.list.token};
 	struct answer_key k[8];
@@ -300,7 +300,7 @@ static void answer_listing(struct fixture *f, const struct op *listing, uint32_t
 /* ---- what was emitted ---- */
 
 /* The next batch not looked at yet; there must be one. */
-static struct batch *take(struct fixture *f)
+static inline struct batch *take(struct fixture *f)
 {
 	assert_true(f->seen < f->n);
 	return f->out[f->seen++];
@@ -311,7 +311,7 @@ static inline void nothing_emitted(const struct fixture *f)
 	assert_int_equal(f->seen, f->n);
 }
 
-static size_t count_ops(const struct batch *b, enum op_kind kind)
+static inline size_t count_ops(const struct batch *b, enum op_kind kind)
 {
 	size_t n = 0;
 
@@ -321,7 +321,7 @@ static size_t count_ops(const struct batch *b, enum op_kind kind)
 }
 
 /* The i-th operation of this kind. */
-static const struct op *op_of(const struct batch *b, enum op_kind kind, size_t i)
+static inline const struct op *op_of(const struct batch *b, enum op_kind kind, size_t i)
 {
 	for (size_t j = 0; j < b->n; j++)
 		if (b->ops[j].kind == kind && i-- == 0) return &b->ops[j];
@@ -366,6 +366,20 @@ static inline const struct op *take_listing(struct fixture *f, enum op_kind kind
 	assert_int_equal(b->n, 1);
 	assert_int_equal(b->ops[0].kind, kind);
 	return &b->ops[0];
+}
+
+/* A table that is copied, with three rows in doubt; what it asks the applier. */
+static inline const struct op *doubt_begins(struct fixture *f, uint16_t *key)
+{
+	struct schema s = schema_of(1, 1, key);
+
+	copier_set_table(f->c,
+					 &(struct copier_table){.schema = &s, .from_sql = "\"public\".\"t\"", .copied = true});
+	assert_true(copier_table_is_live(f->c, 1));
+	doubt_is(f, 1, 3);
+	assert_false(copier_table_is_live(f->c, 1));
+	ask_nothing(f);
+	return take_listing(f, OP_LIST_DOUBT);
 }
 
 #endif
