@@ -66,7 +66,7 @@ static void encode_bound(const struct buf *bound, const struct schema *schema, s
 	size_t n = scope_bound_texts(bound, schema, texts);
 
 	schema_key_kinds(schema, kinds);
-	if (n == 0 || !key_encode_prefix(kinds, schema->nkeys, texts, n, out, &ignored)) buf_reset(out);
+	if (n == 0 || !key_encode_bound(kinds, schema->nkeys, texts, n, out, &ignored)) buf_reset(out);
 	if (out->n > KEY_PREFIX) out->n = KEY_PREFIX;
 }
 

@@ -226,6 +226,39 @@ static void bounds_are_encoded_where_the_order_is_the_servers(void **state)
 	buf_finish(&high);
 }
 
+/* 1 and 1.00 are equal for the server: a bound of one has to let the other in. */
+static void a_bound_lets_in_what_equals_it(void **state)
+{
+	static uint8_t kind_numeric[] = {KEY_NUMERIC};
+	static const enum key_kind kind = KEY_NUMERIC;
+	static const char *const equal[] = {"1", "1.0", "1.00"};
+	struct fixture *f = *state;
+	struct schema numeric = single;
+	struct buf low = {0}, high = {0}, full = {0};
+
+	numeric.key_kinds = kind_numeric;
+	for (size_t i = 0; i < 9; i++) {
+		struct slice text = slice_of(equal[i % 3]);
+		uint8_t key[KEY_MAX];
+		size_t n;
+		bool is_long;
+		struct err err;
+
+		buf_reset(&f->from);
+		put(&f->from, equal[i / 3]);
+		scope_set(&f->scope, NULL, (struct slice){f->from.p, f->from.n}, (struct slice){f->from.p, f->from.n},
+				  0);
+		scope_encode(&f->scope, &numeric, &low, &high);
+		assert_true(key_encode(&kind, &text, 1, key, &n, &full, &is_long, &err));
+		assert_true(low.n > 0 && low.n <= n && high.n <= n);
+		assert_true(memcmp(low.p, key, low.n) <= 0);
+		assert_memory_equal(high.p, key, high.n);
+	}
+	buf_finish(&low);
+	buf_finish(&high);
+	buf_finish(&full);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +270,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bounds_need_the_key_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_check_reads_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(bounds_are_encoded_where_the_order_is_the_servers, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_bound_lets_in_what_equals_it, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
