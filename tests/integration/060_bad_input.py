@@ -30,6 +30,20 @@ def untouched_server(server, db="postgres"):
     check(server.publications(db) == set(), lambda: f"a publication was created: {server.publications(db)}")
 
 
+def test_readme_tells_what_there_is():
+    """Every command is in README, and every option that README names is one of theirs."""
+    with open(os.path.join(harness.ROOT, "README.md")) as f:
+        readme = f.read()
+    overview = command("help").out.decode()
+    commands = re.findall(r"^  (\w+) ", overview.split("Commands:")[1], re.M)
+    check(len(commands) > 6, lambda: f"no commands in: {overview}")
+    missing = [c for c in commands if not re.search(rf"tidemark {c}\b", readme)]
+    check(not missing, lambda: f"README does not have {missing}")
+    known = {o for c in commands for o in re.findall(r"^  (--[a-z-]+)", command("help", c).out.decode(), re.M)}
+    named = set(re.findall(r"(?<!sim )(--[a-z][a-z-]+)", readme))
+    check(named - known == set(), lambda: f"no command has {named - known}")
+
+
 def with_table(server, db="postgres"):
     server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); "
                "INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 100) g",
