@@ -148,53 +148,40 @@ static bool take_listed(struct resolver *v, const struct schema *s, struct wante
 	return true;
 }
 
-/* The order of these encodings is the one that the server reads in; of the others only it knows. */
-static bool has_our_order(enum key_kind kind)
+static bool encode_bound(const struct schema *s, const struct request_key *key, size_t n, struct buf *out)
 {
-	switch (kind) {
-	case KEY_INT2:
-	case KEY_INT4:
-	case KEY_INT8:
-	case KEY_OID:
-	case KEY_BOOL:
-	case KEY_UUID:
-	case KEY_DATE:
-	case KEY_TIMESTAMP:
-	case KEY_TIMESTAMPTZ:
-	case KEY_BYTEA: return true;
-	default: return false;
+	enum key_kind kinds[KEY_COLUMNS_MAX];
+	struct slice texts[KEY_COLUMNS_MAX];
+	struct err ignored; /* check_key() was there before */
+	schema_key_kinds(s, kinds);
+	slices_of(key, texts);
+	return key_encode_bound(kinds, s->nkeys, texts, n, out, &ignored);
+}
+
+/* Below 0 when the first n columns of a are before those of b, above when they are behind. */
+static int compare_keys(const struct schema *s, const struct request_key *a, const struct request_key *b,
+						size_t n)
+{
+	struct buf low = {0}, high = {0};
+	int order = 0;
+	if (encode_bound(s, a, n, &low) && encode_bound(s, b, n, &high)) {
+		order = memcmp(low.p, high.p, low.n < high.n ? low.n : high.n);
+		if (order == 0) order = (low.n > high.n) - (low.n < high.n);
 	}
+	buf_finish(&low);
+	buf_finish(&high);
+	return order;
 }
 
-/* Below 0 when a is before b, above when it is behind. */
-static int compare_texts(enum key_kind kind, const char *a, const char *b)
-{
-	struct slice texts[] = {slice_of(a), slice_of(b)};
-	uint8_t encoded[2][KEY_MAX];
-	struct buf full = {0};
-	struct err err;
-	size_t n[2];
-	bool is_long, good = true;
-	for (int i = 0; i < 2; i++)
-		good = good && key_encode(&kind, &texts[i], 1, encoded[i], &n[i], &full, &is_long, &err);
-	buf_finish(&full);
-	if (!good) return 0;
-	int order = memcmp(encoded[0], encoded[1], n[0] < n[1] ? n[0] : n[1]);
-	return order != 0 ? order : (n[0] > n[1]) - (n[0] < n[1]);
-}
-
-/* The first column that differs decides, if we know its order. */
+/* As far as we know the order; behind that only the server does. */
 static bool check_order(const struct schema *s, const struct request *r, struct err *err)
 {
+	size_t n = 0;
 	if (r->from.n == 0 || r->to.n == 0) return true;
-	for (uint16_t i = 0; i < s->nkeys; i++) {
-		enum key_kind kind = (enum key_kind)s->key_kinds[i];
-		if (strcmp(r->from.values[i], r->to.values[i]) == 0) continue;
-		if (has_our_order(kind) && compare_texts(kind, r->from.values[i], r->to.values[i]) > 0)
-			return err_set(err, ERR_CONFIG, "\"from\" is behind \"to\": no key is between them");
-		return true;
-	}
-	return true;
+	while (n < s->nkeys && key_kind_is_ordered(s->key_kinds[n]))
+		n++;
+	return n == 0 || compare_keys(s, &r->from, &r->to, n) <= 0 ||
+		   err_set(err, ERR_CONFIG, "\"from\" is behind \"to\": no key is between them");
 }
 
 /* ---- runs to start ---- */

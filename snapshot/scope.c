@@ -75,7 +75,7 @@ void scope_encode(const struct scope *s, const struct schema *schema, struct buf
 	buf_reset(low);
 	buf_reset(high);
 	for (size_t i = 0; i < schema->nkeys; i++)
-		if (schema->key_kinds[i] == KEY_TEXT) return; /* sorted by bytes here, by a collation there */
+		if (!key_kind_is_ordered(schema->key_kinds[i])) return;
 	encode_bound(&s->from, schema, low);
 	encode_bound(&s->to, schema, high);
 }

@@ -58,6 +58,11 @@ enum key_kind key_kind_of_type(uint32_t type_oid)
 	}
 }
 
+bool key_kind_is_ordered(unsigned kind)
+{
+	return key_kind_is_known(kind) && kind != KEY_TEXT;
+}
+
 bool key_kind_is_known(unsigned kind)
 {
 	return kind >= KEY_TEXT && kind <= KEY_KIND_LAST;

@@ -85,7 +85,8 @@ enum key_kind {
 
 /* The encoding for a type (base type of a domain). Unknown types: KEY_TEXT. */
 enum key_kind key_kind_of_type(uint32_t type_oid);
-bool key_kind_is_known(unsigned kind); /* a number of the enum above */
+bool key_kind_is_ordered(unsigned kind); /* encodings sort as the source does; of a text by its bytes */
+bool key_kind_is_known(unsigned kind);   /* a number of the enum above */
 
 #define KEY_MAX         511 /* LMDB's limit; every key of this length is a long one */
 #define KEY_PREFIX      479 /* bytes of the full encoding in a long key */

@@ -38,6 +38,7 @@ static int open_all(void **state)
 	make_table(f, 1, "one", KEY_INT4, TABLE_COPIED);
 	make_table(f, 2, "two", KEY_INT8, TABLE_COPIED);
 	make_table(f, 3, "gone", KEY_INT4, TABLE_LEFT);
+	make_table(f, 4, "amounts", KEY_NUMERIC, TABLE_COPIED);
 	*state = f;
 	return 0;
 }
@@ -220,6 +221,9 @@ static void what_cannot_be_is_refused(void **state)
 	refused(f, START("\"two\"],\"from\":[10,\"a\"],\"to\":[9,\"b\"]"), "behind");
 	/* Which of two texts comes first only the server knows. */
 	made_one(f, START("\"two\"],\"from\":[9,\"b\"],\"to\":[9,\"a\"]"), "copying", true);
+	refused(f, START("\"amounts\"],\"from\":[\"10.5\",\"a\"],\"to\":[\"9\",\"a\"]"), "behind");
+	made_one(f, START("\"amounts\"],\"from\":[\"1.00\",\"a\"],\"to\":[\"1\",\"a\"]"), "copying",
+			 true); /* equal */
 }
 
 int main(void)
