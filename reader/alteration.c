@@ -6,17 +6,6 @@
 /* Types below it are the server's own: FirstNormalObjectId. */
 #define FIRST_USER_OID 16384
 
-static bool same_key(const struct schema *a, const struct schema *b)
-{
-	if (a->nkeys != b->nkeys) return false;
-	for (uint16_t k = 0; k < a->nkeys; k++) {
-		const struct column *x = &a->columns[a->key_columns[k]], *y = &b->columns[b->key_columns[k]];
-		if (a->key_kinds[k] != b->key_kinds[k] || x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0)
-			return false;
-	}
-	return true;
-}
-
 /* Some row of the store may have a column of that name, of whatever version. */
 static bool was_a_name(const struct stored *s, size_t i, const char *name)
 {
@@ -63,7 +52,7 @@ enum alteration alteration_find(const struct stored *s, size_t i, const struct s
 {
 	const struct table_record *r = &s->tables[i];
 	enum shape_change change = shape_compare(r->shape, now->shape);
-	if (!same_key(s->schemas[i], now->schema) || key_reads_otherwise(r, now)) return ALTERATION_KEY;
+	if (!schema_same_key(s->schemas[i], now->schema) || key_reads_otherwise(r, now)) return ALTERATION_KEY;
 	if (change == SHAPE_EXTENDED && is_extended(s, i, now->schema)) return ALTERATION_EXTENDED;
 	if (change == SHAPE_EXTENDED || change == SHAPE_ALTERED || !schema_same(s->schemas[i], now->schema))
 		return ALTERATION_COLUMNS;

@@ -84,20 +84,9 @@ static bool same_texts(char *const *a, const char *const *b, size_t n)
 	return true;
 }
 
-static bool same_key(const struct schema *a, const struct schema *b)
-{
-	if (a->nkeys != b->nkeys) return false;
-	for (size_t i = 0; i < a->nkeys; i++) {
-		const struct column *x = &a->columns[a->key_columns[i]], *y = &b->columns[b->key_columns[i]];
-
-		if (x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0) return false;
-	}
-	return true;
-}
-
 static enum table_change compare(const struct table *t, const struct copier_table *d)
 {
-	if (t->schema && !same_key(t->schema, d->schema)) return TABLE_OTHER_KEY;
+	if (t->schema && !schema_same_key(t->schema, d->schema)) return TABLE_OTHER_KEY;
 	if (!t->schema || t->schema->version != d->schema->version || !same_text(t->from_sql, d->from_sql) ||
 		!same_text(t->filter_sql, d->filter_sql) ||
 		!operands_same(t->operands, d->operands, d->schema->nkeys) ||

@@ -171,6 +171,18 @@ static bool column_same(const struct column *a, const struct column *b)
 	return strcmp(a->name, b->name) == 0 && a->type_oid == b->type_oid && a->typmod == b->typmod;
 }
 
+bool schema_same_key(const struct schema *a, const struct schema *b)
+{
+	if (a->nkeys != b->nkeys) return false;
+	for (size_t k = 0; k < a->nkeys; k++) {
+		const struct column *x = &a->columns[a->key_columns[k]], *y = &b->columns[b->key_columns[k]];
+
+		if (a->key_kinds[k] != b->key_kinds[k] || x->type_oid != y->type_oid || strcmp(x->name, y->name) != 0)
+			return false;
+	}
+	return true;
+}
+
 bool schema_same(const struct schema *a, const struct schema *b)
 {
 	if (a->ncolumns != b->ncolumns || a->nkeys != b->nkeys) return false;

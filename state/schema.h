@@ -47,6 +47,8 @@ struct schema *schema_copy(const struct schema *s);
 void schema_free(struct schema *s);
 /* Same columns (name, type, typmod) and same key, whatever the version number. */
 bool schema_same(const struct schema *a, const struct schema *b);
+/* The same columns, by name and type, encoded alike and in the same order. */
+bool schema_same_key(const struct schema *a, const struct schema *b);
 /* Index of the column called name, or -1. */
 int schema_find(const struct schema *s, const char *name);
 /* key_kinds in the type that key_encode takes; fills the first nkeys. */
