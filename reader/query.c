@@ -182,6 +182,11 @@ bool query_chunk_in_flight(const struct query *q)
 	return q->in_flight;
 }
 
+int64_t query_way_us(const struct query *q)
+{
+	return q->quickest_us;
+}
+
 void query_emit_watermark(struct query *q)
 {
 	if (q->watermarks_refused || q->count > STEPS_MAX / 2) return;

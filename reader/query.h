@@ -30,6 +30,9 @@ bool query_chunk_in_flight(const struct query *q);
 /* Asks a chunk; at most one is in flight. The request is the copier's. */
 void query_chunk(struct query *q, const struct chunk_request *request);
 
+/* What a chunk takes however small it is, microseconds: the way there and back, for the most. 0: none yet. */
+int64_t query_way_us(const struct query *q);
+
 /* Emits a tiny transactional message, so that the stream passes the present soon. Harmless where it is not
  * possible. */
 void query_emit_watermark(struct query *q);

@@ -127,7 +127,8 @@ static void tell_load(struct session *s)
 	int64_t apply_us = apply_lag_us(s, now_us), stream_us = stream_lag_us(s);
 	uint64_t count = changes_count(s->changes);
 	struct copier_load load = {.queue_fill = (double)s->status.queued_bytes / (double)session_queue_bytes(s),
-							   .lag_us = apply_us > stream_us ? apply_us : stream_us};
+							   .lag_us = apply_us > stream_us ? apply_us : stream_us,
+							   .way_us = s->query != NULL ? query_way_us(s->query) : 0};
 	if (passed_us > 0) load.changes_rate = (double)(count - s->counted) * 1e6 / (double)passed_us;
 	s->counted = count;
 	s->counted_us = now_us;

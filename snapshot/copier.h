@@ -224,6 +224,7 @@ struct copier_load {
 	double queue_fill;   /* of the queue to the applier, 0 to 1 */
 	int64_t lag_us;      /* commit to applied, as far as known */
 	double changes_rate; /* changes a second in the stream; 0 = the source is idle */
+	int64_t way_us;      /* to the source's answer to the smallest of questions */
 };
 void copier_set_load(struct copier *c, struct copier_load load);
 

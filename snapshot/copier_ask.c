@@ -166,11 +166,8 @@ static void list_run_keys(struct copier *c, struct table *t)
 
 /* ---- questions to the source ---- */
 
-static struct request *ask_page(struct copier *c, struct table *t)
+static struct request *ask_page(struct table *t)
 {
-	uint32_t ms = t->run->chunk_time_ms;
-
-	t->page_pace.target_us = (ms ? (int64_t)ms : c->config.chunk_time_ms) * 1000;
 	t->doubt.pages++;
 	return request_page(t);
 }
@@ -207,7 +204,7 @@ static struct request *ask_table(struct copier *c, struct table *t)
 	if (table_at(c, t) > c->now_us) return NULL;
 	if (doubt_at(c, t) <= c->now_us) r = ask_doubt(c, t);
 	if (!r && check_at(t) <= c->now_us) r = request_check(t);
-	if (!r && page_at(c, t) <= c->now_us) r = ask_page(c, t);
+	if (!r && page_at(c, t) <= c->now_us) r = ask_page(t);
 	if (!r && suspects_at(c, t) <= c->now_us) r = ask_suspects(c, t);
 	if (!r && listing_at(c, t) <= c->now_us) r = ask_listed(c, t);
 	return r;

@@ -263,6 +263,14 @@ static void end_refused(struct copier *c, struct request *r)
 	ask_again(r);
 }
 
+/* A run may have a time of its own. */
+static int64_t aim_us(const struct copier *c, const struct table *t)
+{
+	int64_t ms = t->run ? t->run->chunk_time_ms : 0;
+
+	return pace_aim(&c->load, (ms ? ms : c->config.chunk_time_ms) * 1000);
+}
+
 static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 {
 	struct run *run = run_of(r);
@@ -272,6 +280,7 @@ static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 	 */
 	uint32_t rows = r->keys && !w->cut ? (uint32_t)r->keys->n : w->chunk->rows_read;
 
+	p->target_us = aim_us(c, r->table);
 	if (r->keys && w->cut) /* the same keys are listed again: as many of them would be cut again */
 		pace_cut(p, (uint32_t)r->keys->n);
 	else

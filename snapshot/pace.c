@@ -2,10 +2,12 @@
 
 #include "snapshot/copier.h"
 
-#define LAG_BUSY_US  2000000 /* as much as we want to see at most */
-#define PAUSES_BUSY  9.0
-#define CHANGES_BUSY 500.0 /* a second: the source has work of its own */
-#define PAUSE_MAX_US 1000000
+#define LAG_BUSY_US   2000000 /* as much as we want to see at most */
+#define PAUSES_BUSY   9.0
+#define CHANGES_BUSY  50.0 /* a second: the source has work of its own */
+#define PAUSES_POLITE 1.5
+#define POLITE_PART   50 /* of a chunk's time */
+#define PAUSE_MAX_US  1000000
 
 static uint32_t clamp(double rows, uint32_t max)
 {
@@ -65,11 +67,31 @@ static double at_most_one(double x)
 	return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
+/* 0 to 1: how much the source has to do for others. */
+static double politeness(const struct copier_load *load)
+{
+	return at_most_one(load->changes_rate / CHANGES_BUSY);
+}
+
+/*
+ * What runs on the server for long makes others wait for a processor, however long it rests afterwards: a
+ * pause alone makes a client's slow statements rarer, but no faster. On a long way the server
+ * rests between chunks anyway, and small ones would take for ever.
+ */
+int64_t pace_aim(const struct copier_load *load, int64_t chunk_time_us)
+{
+	int64_t least_us = chunk_time_us / POLITE_PART;
+
+	if (least_us < load->way_us) least_us = load->way_us;
+	if (least_us > chunk_time_us) least_us = chunk_time_us;
+	return chunk_time_us - (int64_t)(politeness(load) * (double)(chunk_time_us - least_us));
+}
+
 int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us)
 {
 	double lag = at_most_one((double)load->lag_us / LAG_BUSY_US), queue = at_most_one(load->queue_fill);
 	double pauses = (lag > queue ? lag : queue) * PAUSES_BUSY;
-	double polite = at_most_one(load->changes_rate / CHANGES_BUSY);
+	double polite = politeness(load) * PAUSES_POLITE;
 	double pause_us;
 
 	if (pauses < polite) pauses = polite;

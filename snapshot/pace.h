@@ -36,9 +36,14 @@ void pace_timed_out(struct pace *p);
 
 struct copier_load;
 /*
+ * What a chunk should take, microseconds, of the time it may take: all of that while the source is idle, and
+ * a fiftieth while changes stream (50 a second and more), but not less than the way to the server and back.
+ */
+int64_t pace_aim(const struct copier_load *load, int64_t chunk_time_us);
+/*
  * How long a run should wait after a chunk that took elapsed_us, microseconds: not at all while the source is
- * idle and the queue is short, up to as long as the chunk took while changes stream (500 a second and more),
- * and up to nine times as long when they wait for us. At most a second.
+ * idle and the queue is short, up to one and a half times as long as the chunk took while changes stream (50
+ * a second and more), and up to nine times as long when they wait for us. At most a second.
  */
 int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us);
 

@@ -129,13 +129,13 @@ static void waits_double(void **state)
 
 static void a_run_waits_as_the_rest_is_busy(void **state)
 {
-	struct copier_load idle = {0}, busy = {.changes_rate = 250}, full = {.changes_rate = 1e9},
+	struct copier_load idle = {0}, busy = {.changes_rate = 25}, full = {.changes_rate = 1e9},
 					   lag = {.lag_us = 1000000}, late = {.lag_us = 100000000}, queue = {.queue_fill = 0.5};
 
 	(void)state;
 	assert_int_equal(pace_pause(&idle, 100000), 0);
-	assert_int_equal(pace_pause(&busy, 100000), 50000);
-	assert_int_equal(pace_pause(&full, 100000), 100000);
+	assert_int_equal(pace_pause(&busy, 100000), 75000);
+	assert_int_equal(pace_pause(&full, 100000), 150000);
 	assert_int_equal(pace_pause(&lag, 100000), 450000);
 	assert_int_equal(pace_pause(&queue, 100000), 450000);
 	assert_int_equal(pace_pause(&late, 100000), 900000);
@@ -143,9 +143,26 @@ static void a_run_waits_as_the_rest_is_busy(void **state)
 	assert_int_equal(pace_pause(&late, -5), 0);
 }
 
+static void chunks_are_short_while_the_source_is_busy(void **state)
+{
+	struct copier_load idle = {.way_us = 500}, busy = {.changes_rate = 25, .way_us = 500},
+					   full = {.changes_rate = 2000, .way_us = 500},
+					   far = {.changes_rate = 2000, .way_us = 30000},
+					   farther = {.changes_rate = 2000, .way_us = 300000};
+
+	(void)state;
+	assert_int_equal(pace_aim(&idle, 100 * MS), 100 * MS);
+	assert_int_equal(pace_aim(&busy, 100 * MS), 51 * MS);
+	assert_int_equal(pace_aim(&full, 100 * MS), 2 * MS);
+	assert_int_equal(pace_aim(&far, 100 * MS), 30 * MS);
+	assert_int_equal(pace_aim(&farther, 100 * MS), 100 * MS);
+	assert_int_equal(pace_aim(&full, 1 * MS), 500); /* of a time that someone chose too */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(chunks_are_short_while_the_source_is_busy),
 		cmocka_unit_test(it_starts_small),
 		cmocka_unit_test(it_doubles_at_most),
 		cmocka_unit_test(it_aims_at_a_time),

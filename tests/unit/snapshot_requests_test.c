@@ -715,6 +715,23 @@ static void a_run_yields_to_a_stream_that_lags(void **state)
 	ask(f, CHUNK_PAGE);
 }
 
+static void a_run_asks_for_little_while_the_source_is_busy(void **state)
+{
+	struct fixture *f = *state;
+	struct run_request q = whole("");
+
+	have_table(f);
+	request(f, &q);
+	ask(f, CHUNK_PAGE);
+	snapshot(f, "20:20:", 500);
+	rows(f, 1, 200);
+	copier_set_load(f->c, (struct copier_load){.changes_rate = 100});
+	end_after(f, 20000);
+	f->now += SEC;
+	ask(f, CHUNK_PAGE);
+	assert_string_equal(f->r->params[1], "20");
+}
+
 /* ---- connections ---- */
 
 static void each_connection_has_a_request(void **state)
@@ -793,6 +810,7 @@ int main(void)
 		TEST(stopping_says_why),
 		TEST(a_cap_holds_over_time),
 		TEST(a_run_yields_to_a_stream_that_lags),
+		TEST(a_run_asks_for_little_while_the_source_is_busy),
 		TEST(each_connection_has_a_request),
 		TEST(an_older_snapshot_may_come_on_the_other_connection),
 	};
