@@ -301,14 +301,25 @@ static bool is_flood(const struct worker *w)
 	return first_us != 0 && monotonic_us() - first_us < w->config.flood_us;
 }
 
-/* True: there is more. */
-static bool gather(struct worker *w)
+/* Nobody waits for the rows of a chunk, unless its run goes on in another state. */
+static bool may_wait(const struct batch *b)
 {
-	int64_t deadline_us = w->opened_us + w->config.gather_us;
+	size_t i = b->n;
+
+	while (b->ops[i - 1].kind == OP_UNSEEN_DROP && i > 1)
+		i--;
+	return b->ops[0].kind == OP_CHUNK && b->ops[i - 1].kind != OP_RUN_STATE;
+}
+
+/* True: there is more. */
+static bool gather(struct worker *w, const struct batch *b)
+{
+	bool chunk = may_wait(b);
+	int64_t deadline_us = w->opened_us + (chunk ? w->config.chunks_us : w->config.gather_us);
 	bool more;
 
 	pthread_mutex_lock(&w->mutex);
-	while (!w->head && !w->stopping && is_flood(w) && monotonic_us() < deadline_us)
+	while (!w->head && !w->stopping && (chunk || is_flood(w)) && monotonic_us() < deadline_us)
 		wait_until(w, deadline_us);
 	more = w->ends > 0;
 	pthread_mutex_unlock(&w->mutex);
@@ -375,7 +386,7 @@ static bool apply_part(struct worker *w, struct batch *b, size_t from, size_t to
 	}
 	if (!applier_at_boundary(w->applier))
 		return applier_is_staging(w->applier) || !is_large(w) || stage(w, err);
-	more = more_is_queued(w) || (to == b->n && gather(w));
+	more = more_is_queued(w) || (to == b->n && gather(w, b));
 	return (more && !limit_reached(w)) || commit_all(w, err);
 }
 

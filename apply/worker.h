@@ -6,7 +6,7 @@
  * The worker commits when the queue runs dry at a transaction boundary, or
  * when dirty pages or time reach their limit. While transactions arrive faster than
  * WORKER_FLOOD in flood_us, one by one, it waits for more of them: a commit each 20 rows costs four
- * times what one each 100 does.
+ * times what one each 100 does. After the rows of a chunk, which nobody waits for, it waits for chunks_us.
  *
  * Durability. The store runs with MDB_NOMETASYNC: a power loss can undo the
  * last commit, no more. So `durable` runs one commit behind `committed`, and
@@ -40,6 +40,7 @@ struct worker_config {
 	int sync_idle_ms;   /* sync when idle this long with an undurable commit */
 	int64_t flood_us;   /* so many batches in this time are a flood; 0 = never */
 	int64_t gather_us;  /* in one a transaction is open this long before it is committed for want of more */
+	int64_t chunks_us;  /* and after a chunk this long, unless its run goes on in another state with it */
 	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send) */
 	void *wake_ctx;
 };

@@ -566,6 +566,56 @@ static void what_begins_ends_a_gathering(void **state)
 	wait_committed(r, 201); /* the other's end may be far */
 }
 
+static void push_chunk(struct rig *r, uint64_t run, uint64_t bound, int32_t k, bool ends)
+{
+	struct batch *b = batch_create();
+
+	add_chunk(b, 1, run, bound, "1:1:");
+	add_chunk_row(b, 1, k, text_cell("chunk"), text_cell(NULL));
+	if (ends) batch_add_run_state(b, 1, run, RUN_DONE, 1000);
+	batch_add(b, OP_UNSEEN_DROP)->u.commit.lsn = LSN(1);
+	worker_push(r->w, b);
+}
+
+static void chunks_share_a_commit(void **state)
+{
+	struct rig *r = *state;
+	struct worker_status last;
+
+	r->config.chunks_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	for (int32_t i = 1; i <= 5; i++, nap())
+		push_chunk(r, 0, 100, i, false);
+	worker_push(r->w, one_row(200, 20)); /* somebody may wait for this one */
+	wait_committed(r, 201);
+	stop(r, true, &last);
+	assert_int_equal(last.commits, 1);
+	assert_counters(&r->f, 1, 6, 0, 0, 0);
+}
+
+static void a_chunk_that_ends_its_run_does_not_wait(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b = batch_create();
+
+	r->config.chunks_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	add_run(b, 7, 1);
+	worker_push(r->w, b);
+	while (status_of(r).commits == 0)
+		nap();
+	push_chunk(r, 7, 100, 1, false);
+	push_chunk(r, 7, 100, 2, true);
+	for (int i = 0; i < PATIENCE_MS; i++, nap()) {
+		struct run_record run = run_now(&r->f, 7);
+		bool done = run.state == RUN_DONE;
+
+		run_record_free(&run);
+		if (done) return;
+	}
+	fail_msg("the run has not ended");
+}
+
 static void dirty_pages_force_a_commit(void **state)
 {
 	struct rig *r = *state;
@@ -812,6 +862,8 @@ int main(void)
 		TEST(what_is_queued_shares_commits),
 		TEST(a_flood_shares_commits),
 		TEST(what_begins_ends_a_gathering),
+		TEST(chunks_share_a_commit),
+		TEST(a_chunk_that_ends_its_run_does_not_wait),
 		TEST(dirty_pages_force_a_commit),
 		TEST(time_forces_a_commit),
 		TEST(a_full_queue_says_so_until_half_is_free),
