@@ -81,7 +81,8 @@ static const struct option_spec options[] = {
 	 .initial = "100",
 	 .min = 1,
 	 .max = 60000,
-	 .help = "Time on the server that a chunk aims at; a fiftieth of it while the source has changes of its own."},
+	 .help = "Time on the server that a chunk aims at; a fiftieth of it while the source has changes of its "
+			 "own."},
 	{.name = "signals",
 	 .type = OPTION_CHOICE,
 	 .value = "message|off",

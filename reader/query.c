@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* What the next result on the wire answers. */
 enum step_kind {
 	STEP_IGNORE,
+	STEP_CHUNK, /* of a chunk, without an answer of interest */
+	STEP_PREPARE_SNAPSHOT,
 	STEP_SNAPSHOT,
 	STEP_PREPARE,
 	STEP_ROWS,
@@ -32,6 +35,22 @@ struct prepared {
 	char name[64];
 };
 
+/* One that was asked for and has not ended. */
+struct chunk {
+	uint64_t request_id;
+	size_t columns;
+	char statement[64];
+	int64_t asked_us;
+	bool of_user; /* what it asks holds what someone gave */
+	bool ahead;   /* its rows are here, and the copier may go on behind them */
+	bool failed;  /* the rest of its results is noise */
+	enum chunk_failure failure;
+	char message[1024]; /* the server's, of the failure */
+};
+
+/* While the rows of one are handed over the server can work at the next. */
+enum { CHUNKS_MAX = 2 };
+
 struct query {
 	struct pgconn *conn;
 	struct copier *copier;
@@ -41,18 +60,11 @@ struct query {
 	bool result_taken; /* the first step's result came; its closing NULL has not */
 	bool ended;
 
-	bool in_flight;
-	uint64_t request_id;
-	size_t request_columns;
-	char statement[64];
-	int64_t asked_us;
+	struct chunk chunks[CHUNKS_MAX]; /* in flight, in the order asked; replies are to the first */
+	size_t nchunks;
 	int64_t quickest_us; /* answer to a chunk so far: the way there and back, and what every chunk costs */
-	bool failed;         /* the chunk in flight has failed; the rest of its results is noise */
-	enum chunk_failure failure;
-	bool of_user;       /* what it asks holds what someone gave */
-	char message[1024]; /* the server's, of the failure */
 
-	bool watermarks_refused;
+	bool watermarks_refused, snapshot_is_prepared;
 	struct prepared *prepared;
 };
 
@@ -132,54 +144,71 @@ static void forget_prepared(struct query *q, const char *name)
 	}
 }
 
+static void send_prepare(struct query *q, enum step_kind kind, const char *name, const char *sql)
+{
+	if (q->ended) return;
+	if (!PQsendPrepare(pgconn_pg(q->conn), name, sql, 0, NULL))
+		end_with_connection_error(q);
+	else
+		push_step(q, (struct step){.kind = kind});
+}
+
+static void send_prepared(struct query *q, enum step_kind kind, const char *name, int nparams,
+						  const char *const *params)
+{
+	if (q->ended) return;
+	if (!PQsendQueryPrepared(pgconn_pg(q->conn), name, nparams, params, NULL, NULL, 0))
+		end_with_connection_error(q);
+	else
+		push_step(q, (struct step){.kind = kind});
+}
+
+static void send_snapshot(struct query *q)
+{
+	static const char name[] = "snapshot";
+	static const char sql[] =
+		"SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
+		/* A standby shows a transaction before its replay position has passed it. */
+		"CASE WHEN pg_catalog.pg_is_in_recovery() "
+		"THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) "
+		"ELSE pg_catalog.pg_current_wal_insert_lsn() END";
+	if (!q->snapshot_is_prepared) send_prepare(q, STEP_PREPARE_SNAPSHOT, name, sql);
+	send_prepared(q, STEP_SNAPSHOT, name, 0, NULL);
+}
+
 /* The Parse must come behind LOCK: analysing a SELECT takes the transaction's snapshot. */
 static void send_select(struct query *q, const struct chunk_request *r)
 {
-	PGconn *pg = pgconn_pg(q->conn);
-	if (q->ended) return;
-	if (!is_prepared(q, r->statement)) {
-		if (!PQsendPrepare(pg, r->statement, r->select_sql, 0, NULL)) {
-			end_with_connection_error(q);
-			return;
-		}
-		push_step(q, (struct step){.kind = STEP_PREPARE});
-	}
-	if (!PQsendQueryPrepared(pg, r->statement, r->nparams, r->params, NULL, NULL, 0))
-		end_with_connection_error(q);
-	else
-		push_step(q, (struct step){.kind = STEP_ROWS});
+	if (!is_prepared(q, r->statement)) send_prepare(q, STEP_PREPARE, r->statement, r->select_sql);
+	send_prepared(q, STEP_ROWS, r->statement, r->nparams, r->params);
+}
+
+static void add_chunk(struct query *q, const struct chunk_request *r)
+{
+	struct chunk *c = &q->chunks[q->nchunks++];
+	*c = (struct chunk){
+		.request_id = r->id, .columns = r->ncolumns, .of_user = r->of_user, .asked_us = loop_now_us()};
+	if (r->statement == NULL) return;
+	assert(strlen(r->statement) < sizeof c->statement);
+	strcpy(c->statement, r->statement);
 }
 
 void query_chunk(struct query *q, const struct chunk_request *r)
 {
-	assert(!q->in_flight);
-	q->in_flight = true;
-	q->failed = false;
-	q->request_id = r->id;
-	q->request_columns = r->ncolumns;
-	q->of_user = r->of_user;
-	q->asked_us = loop_now_us();
-	if (r->statement != NULL) {
-		assert(strlen(r->statement) < sizeof q->statement);
-		strcpy(q->statement, r->statement);
-	}
-	send_sql(q, STEP_IGNORE, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+	assert(!query_chunk_in_flight(q));
+	add_chunk(q, r);
+	send_sql(q, STEP_CHUNK, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 	/* First the lock, then the snapshot: TRUNCATE and rewrites are not MVCC-safe. */
-	if (r->lock_sql != NULL) send_sql(q, STEP_IGNORE, r->lock_sql);
-	send_sql(q, STEP_SNAPSHOT,
-			 "SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(), "
-			 /* A standby shows a transaction before its replay position has passed it. */
-			 "CASE WHEN pg_catalog.pg_is_in_recovery() "
-			 "THEN greatest(pg_catalog.pg_last_wal_receive_lsn(), pg_catalog.pg_last_wal_replay_lsn()) "
-			 "ELSE pg_catalog.pg_current_wal_insert_lsn() END");
+	if (r->lock_sql != NULL) send_sql(q, STEP_CHUNK, r->lock_sql);
+	send_snapshot(q);
 	if (r->select_sql != NULL) send_select(q, r);
-	send_sql(q, STEP_IGNORE, "COMMIT");
+	send_sql(q, STEP_CHUNK, "COMMIT");
 	send_sync(q, STEP_CHUNK_SYNC);
 }
 
 bool query_chunk_in_flight(const struct query *q)
 {
-	return q->in_flight;
+	return q->nchunks == CHUNKS_MAX || (q->nchunks > 0 && !q->chunks[0].ahead);
 }
 
 int64_t query_way_us(const struct query *q)
@@ -247,7 +276,8 @@ static bool classify(const PGresult *r, enum chunk_failure *why)
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	/* Waiting for a lock says nothing about the size of a chunk. */
 	if (state == NULL || state_is(state, "40") || state_is(state, "57P") || state_is(state, "08") ||
-		state_is(state, "53") || state_is(state, "55P03") || state_is(state, "XX"))
+		state_is(state, "53") || state_is(state, "55P03") || state_is(state, "XX") ||
+		state_is(state, "25P02")) /* the chunk before it failed when this one had been asked for */
 		*why = CHUNK_LOST;
 	else if (state_is(state, "57014") || state_is(state, "25P04"))
 		*why = CHUNK_TIMEOUT;
@@ -259,18 +289,18 @@ static bool classify(const PGresult *r, enum chunk_failure *why)
 	return true;
 }
 
-static void chunk_error(struct query *q, const PGresult *r)
+static void chunk_error(struct query *q, struct chunk *c, const PGresult *r)
 {
-	if (q->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED) return;
+	if (c->failed || PQresultStatus(r) == PGRES_PIPELINE_ABORTED) return;
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	struct err err;
 	err_of_result(&err, q->conn, r);
-	q->failed = true;
-	snprintf(q->message, sizeof q->message, "%s", err.msg);
-	bool known = classify(r, &q->failure);
-	if (known && q->failure != CHUNK_LOST) return;
-	if (q->of_user && state != NULL && blames_user(state)) {
-		q->failure = CHUNK_REFUSED;
+	c->failed = true;
+	snprintf(c->message, sizeof c->message, "%s", err.msg);
+	bool known = classify(r, &c->failure);
+	if (known && c->failure != CHUNK_LOST) return;
+	if (c->of_user && state != NULL && blames_user(state)) {
+		c->failure = CHUNK_REFUSED;
 		return;
 	}
 	if (known) return;
@@ -279,13 +309,13 @@ static void chunk_error(struct query *q, const PGresult *r)
 	end(q, &err);
 }
 
-static bool take_snapshot(struct query *q, const PGresult *r, struct err *err)
+static bool take_snapshot(struct query *q, const struct chunk *c, const PGresult *r, struct err *err)
 {
 	lsn_t high;
 	if (PQntuples(r) != 1 || PQnfields(r) != 3 || !lsn_parse(PQgetvalue(r, 0, 2), &high))
 		return err_set(err, ERR_PROTOCOL, "the server's snapshot and position are not understood");
 	bool standby = PQgetvalue(r, 0, 1)[0] == 't';
-	return copier_chunk_snapshot(q->copier, q->request_id, PQgetvalue(r, 0, 0), standby, high, err);
+	return copier_chunk_snapshot(q->copier, c->request_id, PQgetvalue(r, 0, 0), standby, high, err);
 }
 
 /* p == NULL: it is NULL, which only what is empty can be. */
@@ -296,31 +326,54 @@ static struct slice text_at(const PGresult *r, int row, int column)
 	return (struct slice){(const uint8_t *)PQgetvalue(r, row, column), n};
 }
 
-static bool take_rows(struct query *q, const PGresult *r, struct err *err)
+enum { COLUMNS_MAX = 1664 }; /* the server's */
+
+static void texts_at(const PGresult *r, int row, struct slice *texts)
 {
-	struct slice texts[1664];
+	for (int i = 0; i < PQnfields(r); i++)
+		texts[i] = text_at(r, row, i);
+}
+
+/* The server is asked for the next page before these rows are handed over. */
+static bool ask_ahead(struct query *q, struct chunk *c, const PGresult *r, struct err *err)
+{
+	struct slice last[COLUMNS_MAX];
+	int rows = PQntuples(r);
+	if (rows == 0) return true;
+	texts_at(r, rows - 1, last);
+	if (!copier_chunk_is_whole(q->copier, c->request_id, last, (size_t)PQnfields(r), (size_t)rows,
+							   PQresultMemorySize(r), &c->ahead, err))
+		return false;
+	if (c->ahead) q->events.chunk_whole(q->events.ctx);
+	return true;
+}
+
+static bool take_rows(struct query *q, struct chunk *c, const PGresult *r, struct err *err)
+{
+	struct slice texts[COLUMNS_MAX];
 	size_t n = (size_t)PQnfields(r);
-	if (n != q->request_columns || n > sizeof texts / sizeof *texts)
-		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n,
-					   q->request_columns);
-	for (int row = 0; row < PQntuples(r); row++) {
-		for (int i = 0; i < (int)n; i++)
-			texts[i] = text_at(r, row, i);
-		if (!copier_chunk_row(q->copier, q->request_id, texts, n, err)) return false;
+	if (n != c->columns || n > COLUMNS_MAX)
+		return err_set(err, ERR_PROTOCOL, "a chunk has %zu columns where %zu were asked for", n, c->columns);
+	if (!ask_ahead(q, c, r, err)) return false;
+	for (int row = 0; row < PQntuples(r) && !q->ended; row++) {
+		texts_at(r, row, texts);
+		if (!copier_chunk_row(q->copier, c->request_id, texts, n, err)) return false;
 	}
 	return true;
 }
 
-static void chunk_result(struct query *q, enum step_kind kind, const PGresult *r)
+static void chunk_result(struct query *q, struct chunk *c, enum step_kind kind, const PGresult *r)
 {
 	struct err err;
 	bool good = true;
 	if (kind == STEP_SNAPSHOT)
-		good = take_snapshot(q, r, &err);
+		good = take_snapshot(q, c, r, &err);
 	else if (kind == STEP_ROWS)
-		good = take_rows(q, r, &err);
+		good = take_rows(q, c, r, &err);
 	else if (kind == STEP_PREPARE)
-		remember_prepared(q, q->statement);
+		remember_prepared(q, c->statement);
+	else if (kind == STEP_PREPARE_SNAPSHOT)
+		q->snapshot_is_prepared = true;
 	if (!good) end(q, &err);
 }
 
@@ -328,9 +381,9 @@ static void chunk_result(struct query *q, enum step_kind kind, const PGresult *r
  * What the size of the chunk cost. Where the way to the server takes longer
  * than a chunk is to take, it would otherwise come down to single rows.
  */
-static int64_t time_of_rows(struct query *q)
+static int64_t time_of_rows(struct query *q, const struct chunk *c)
 {
-	int64_t elapsed_us = loop_now_us() - q->asked_us;
+	int64_t elapsed_us = loop_now_us() - c->asked_us;
 	if (q->quickest_us == 0 || elapsed_us < q->quickest_us) q->quickest_us = elapsed_us;
 	return elapsed_us - q->quickest_us;
 }
@@ -352,13 +405,15 @@ static void chunk_finished(struct query *q)
 {
 	struct err err;
 	int64_t now_us = clock_now_us();
-	q->in_flight = false;
-	if (q->failed) {
+	struct chunk c = q->chunks[0];
+	q->nchunks--;
+	memmove(q->chunks, q->chunks + 1, q->nchunks * sizeof *q->chunks);
+	if (c.failed) {
 		send_sql(q, STEP_IGNORE, "ROLLBACK");
 		send_sync(q, STEP_SYNC);
-		if (q->failure == CHUNK_SCHEMA) forget_prepared(q, q->statement);
-		copier_chunk_failed_saying(q->copier, q->request_id, q->failure, q->message, now_us);
-	} else if (!copier_chunk_end(q->copier, q->request_id, time_of_rows(q), now_us, &err)) {
+		if (c.failure == CHUNK_SCHEMA) forget_prepared(q, c.statement);
+		copier_chunk_failed_saying(q->copier, c.request_id, c.failure, c.message, now_us);
+	} else if (!copier_chunk_end(q->copier, c.request_id, time_of_rows(q, &c), now_us, &err)) {
 		end(q, &err);
 		return;
 	}
@@ -383,14 +438,16 @@ static void take_result(struct query *q, struct step s, const PGresult *r)
 	ExecStatusType status = PQresultStatus(r);
 	bool good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 	switch (s.kind) {
-	case STEP_IGNORE:
+	case STEP_IGNORE: break;
+	case STEP_CHUNK:
+	case STEP_PREPARE_SNAPSHOT:
 	case STEP_SNAPSHOT:
 	case STEP_PREPARE:
 	case STEP_ROWS:
-		if (!good && q->in_flight)
-			chunk_error(q, r);
-		else if (good && q->in_flight && !q->failed)
-			chunk_result(q, s.kind, r);
+		if (!good)
+			chunk_error(q, &q->chunks[0], r);
+		else if (!q->chunks[0].failed)
+			chunk_result(q, &q->chunks[0], s.kind, r);
 		break;
 	case STEP_WATERMARK: q->watermarks_refused = !good; break;
 	case STEP_ASK: s.fn(s.ctx, good ? r : NULL); break;
@@ -466,10 +523,25 @@ static void take_one(struct query *q)
 	PQclear(r);
 }
 
+/* More than libpq has taken of it at once. */
+static bool more_has_come(struct query *q)
+{
+	int n = 0;
+	return ioctl(PQsocket(pgconn_pg(q->conn)), FIONREAD, &n) == 0 && n > 0 &&
+		   PQconsumeInput(pgconn_pg(q->conn));
+}
+
+static bool has_result(struct query *q)
+{
+	while (PQisBusy(pgconn_pg(q->conn)))
+		if (!more_has_come(q)) return false;
+	return true;
+}
+
 static void on_input(void *ctx)
 {
 	struct query *q = ctx;
-	while (!q->ended && q->count > 0 && !PQisBusy(pgconn_pg(q->conn))) {
+	while (!q->ended && q->count > 0 && has_result(q)) {
 		if (PQstatus(pgconn_pg(q->conn)) == CONNECTION_BAD) {
 			end_with_connection_error(q);
 			return;

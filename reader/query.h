@@ -17,6 +17,8 @@ struct query_events {
 	void *ctx;
 	/* A chunk was answered or failed: there may be something new to ask. */
 	void (*chunk_done)(void *ctx);
+	/* A chunk's rows are here, and before they are handed over the next may be asked for. */
+	void (*chunk_whole)(void *ctx);
 	/* The connection is gone, or the server refused for good; nothing is called afterwards. */
 	void (*lost)(void *ctx, const struct err *err);
 };
@@ -26,8 +28,9 @@ bool query_create(struct pgconn *c, struct copier *copier, const struct query_ev
 				  struct query **out, struct err *err);
 void query_destroy(struct query *q); /* accepts NULL; not from a callback of its own */
 
+/* Whether no chunk may be asked: one is in flight, and its rows are still to come or it is not alone. */
 bool query_chunk_in_flight(const struct query *q);
-/* Asks a chunk; at most one is in flight. The request is the copier's. */
+/* The request is the copier's. */
 void query_chunk(struct query *q, const struct chunk_request *request);
 
 /* What a chunk takes however small it is, microseconds: the way there and back, for the most. 0: none yet. */

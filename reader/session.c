@@ -43,6 +43,7 @@ static bool start_worker(struct session *s, struct err *err)
 							  .sync_idle_ms = 50,
 							  .flood_us = 8000, /* 2,000 transactions a second */
 							  .gather_us = 10000,
+							  .chunks_us = 50000,
 							  .wake = session_wake,
 							  .wake_ctx = s};
 	s->wake = malloc(sizeof *s->wake);
@@ -58,9 +59,9 @@ static void make_copier(struct session *s, uint16_t epoch)
 	struct copier_config c = {.epoch = epoch,
 							  .chunk_rows_max = s->config->chunk_rows_max,
 							  .chunk_time_ms = s->config->chunk_time_ms,
-							  .chunk_bytes = memory / 64,
+							  .chunk_bytes = memory / 256,
 							  .buffer_bytes = memory / 8,
-							  .windows_max = 8,
+							  .windows_max = 64,
 							  .requests_max = (size_t)s->config->connections,
 							  .next_run_id = stored_next_run_id(&s->stored)};
 	s->copier = copier_create(&c, (struct copier_sink){.ctx = s, .emit = session_emit});
@@ -152,7 +153,10 @@ static bool begin(struct session *s, struct err *err)
 	s->target = c->until_lsn;
 	s->target_known = c->until == UNTIL_LSN;
 
-	struct query_events qe = {.ctx = s, .chunk_done = session_on_chunk_done, .lost = session_on_query_lost};
+	struct query_events qe = {.ctx = s,
+							  .chunk_done = session_on_chunk_done,
+							  .chunk_whole = session_on_chunk_whole,
+							  .lost = session_on_query_lost};
 	struct stream_events se = {.ctx = s,
 							   .message = session_on_message,
 							   .position = session_on_position,
@@ -269,8 +273,10 @@ static bool start(struct session *s, struct err *err)
 /* Whatever it takes a connection for is done here; one that cannot be had is done without. */
 static void open_line(struct session *s)
 {
-	struct query_events events = {
-		.ctx = s, .chunk_done = session_on_chunk_done, .lost = session_on_query_lost};
+	struct query_events events = {.ctx = s,
+								  .chunk_done = session_on_chunk_done,
+								  .chunk_whole = session_on_chunk_whole,
+								  .lost = session_on_query_lost};
 	struct err err;
 	s->wants_line = false;
 	if (chunk_lines_open(&s->lines, s->loop, s->config->attach.source, s->config->attach.silence_ms,

@@ -6,6 +6,8 @@
 enum {
 	/* A window that waits this long for the stream to pass its H gets a watermark message, */
 	NUDGE_AFTER_US = 2000,
+	NUDGE_BUSY_US =
+		15000, /* or, while the source is asked for more meanwhile, this long: it costs a WAL flush, */
 	NUDGE_EVERY_US = 50000 /* and from then on we ask for the server's position. */
 };
 
@@ -93,12 +95,22 @@ void session_on_nudge(void *ctx)
 		stream_ask_position(s->stream);
 	}
 	if (!s->done) loop_timer_set(s->nudge_timer, NUDGE_EVERY_US);
+	s->nudge_is_late = false;
+}
+
+/* Something else is there to do than to wait for the windows. */
+static bool goes_on(const struct session *s)
+{
+	return query_chunk_in_flight(s->query) || copier_next_at(s->copier) != INT64_MAX;
 }
 
 static void arm_nudge(struct session *s)
 {
+	bool late = goes_on(s);
 	lsn_t high;
-	if (!loop_timer_is_set(s->nudge_timer) && waits(s, &high)) loop_timer_set(s->nudge_timer, NUDGE_AFTER_US);
+	if (!waits(s, &high) || (loop_timer_is_set(s->nudge_timer) && (late || !s->nudge_is_late))) return;
+	loop_timer_set(s->nudge_timer, late ? NUDGE_BUSY_US : NUDGE_AFTER_US);
+	s->nudge_is_late = late;
 }
 
 /* ---- asking chunks ---- */
@@ -134,10 +146,8 @@ static struct query *idle_query(const struct session *s)
 	return query_chunk_in_flight(s->query) ? chunk_lines_idle(&s->lines) : s->query;
 }
 
-void session_ask(struct session *s)
+static void ask_chunks(struct session *s)
 {
-	if (s->done || s->query == NULL || s->stream == NULL) return;
-	arm_nudge(s);
 	int64_t now_us = clock_now_us();
 	struct query *q;
 	while ((q = idle_query(s)) != NULL && !worker_is_full(s->worker)) {
@@ -153,7 +163,19 @@ void session_ask(struct session *s)
 	if (q == NULL) want_line(s);
 }
 
+void session_ask(struct session *s)
+{
+	if (s->done || s->query == NULL || s->stream == NULL) return;
+	ask_chunks(s);
+	if (!s->done) arm_nudge(s);
+}
+
 void session_on_ask_timer(void *ctx)
+{
+	session_ask(ctx);
+}
+
+void session_on_chunk_whole(void *ctx)
 {
 	session_ask(ctx);
 }

@@ -52,7 +52,8 @@ struct session {
 	bool all_live;
 
 	struct worker_status status;
-	uint64_t counted; /* changes, when the load was told last */
+	uint64_t counted;    /* changes, when the load was told last */
+	double changes_rate; /* a second, as told last */
 	int64_t counted_us, purged_us;
 	lsn_t mark; /* received then; apply_lag_us() */
 	int64_t marked_us;
@@ -60,6 +61,7 @@ struct session {
 	bool has_quickest;
 	bool paused;
 	lsn_t nudged; /* highest H a watermark message was sent for */
+	bool nudge_is_late;
 	int64_t idle_stored_us;
 	struct readers readers;
 	bool gate_logged;
@@ -97,6 +99,7 @@ void session_find_signal_table(struct session *s);
 void session_ask(struct session *s);
 void session_on_ask_timer(void *ctx);
 void session_on_chunk_done(void *ctx);
+void session_on_chunk_whole(void *ctx);
 void session_on_query_lost(void *ctx, const struct err *err);
 void session_on_nudge(void *ctx);
 void session_check_until(struct session *s);

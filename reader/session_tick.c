@@ -129,7 +129,11 @@ static void tell_load(struct session *s)
 	struct copier_load load = {.queue_fill = (double)s->status.queued_bytes / (double)session_queue_bytes(s),
 							   .lag_us = apply_us > stream_us ? apply_us : stream_us,
 							   .way_us = s->query != NULL ? query_way_us(s->query) : 0};
+	/* Quiet for a moment is not idle: the rate rises at once and falls by half in 0.6 s. */
+	s->changes_rate *= 0.8;
 	if (passed_us > 0) load.changes_rate = (double)(count - s->counted) * 1e6 / (double)passed_us;
+	if (load.changes_rate < s->changes_rate) load.changes_rate = s->changes_rate;
+	s->changes_rate = load.changes_rate;
 	s->counted = count;
 	s->counted_us = now_us;
 	copier_set_load(s->copier, load);

@@ -168,7 +168,8 @@ struct chunk_request {
 
 /*
  * The next question, or NULL when there is nothing to ask now. At most config.requests_max are unanswered
- * at a time, one for each connection; ask again after each _end or _failed. The request lives until then.
+ * at a time, one for each connection, not counting those of copier_chunk_is_whole(); ask again after that,
+ * and after each _end or _failed. The request lives until these.
  */
 const struct chunk_request *copier_next(struct copier *c, int64_t now_us);
 /* When copier_next() may have something although nothing else happens, microseconds; INT64_MAX = never. */
@@ -183,6 +184,14 @@ int64_t copier_next_at(const struct copier *c);
 /* high is ignored for CHUNK_PROBE. */
 bool copier_chunk_snapshot(struct copier *c, uint64_t id, const char *snapshot, bool standby, lsn_t high,
 						   struct err *err);
+/*
+ * All rows of a page are here, nrows with `last` the last of them, in so many bytes, but copier_chunk_row()
+ * has not had them yet: it may be called now, and once. *ahead = true: the next page may be asked for before
+ * they are handed over, on this connection or another; this one's rows and end must still follow. False while
+ * the run has reasons to wait between pages.
+ */
+bool copier_chunk_is_whole(struct copier *c, uint64_t id, const struct slice *last, size_t n, size_t nrows,
+						   size_t bytes, bool *ahead, struct err *err);
 /* texts[i].p == NULL is NULL. */
 bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, size_t n, struct err *err);
 bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t now_us, struct err *err);

@@ -104,6 +104,8 @@ static bool has_room(const struct copier *c)
 		n++;
 		bytes += window_memory(w);
 	}
+	for (const struct request *r = c->requests; r; r = r->next)
+		n += r->end_known; /* its rows are about to be a window */
 	return n == 0 || (n < c->config.windows_max && bytes < c->config.buffer_bytes);
 }
 
@@ -239,7 +241,7 @@ static bool may_ask(const struct copier *c)
 	size_t n = 0, max = c->config.requests_max ? c->config.requests_max : 1;
 
 	for (const struct request *r = c->requests; r; r = r->next)
-		n++;
+		n += !r->end_known;
 	return n < max && has_room(c);
 }
 
@@ -254,7 +256,7 @@ const struct chunk_request *copier_next(struct copier *c, int64_t now_us)
 	copier_flush(c);
 	if (!r) return NULL;
 	r->pub.id = ++c->next_request;
-	r->asked_seq = ++c->seq;
+	r->window->asked_seq = ++c->seq;
 	r->window->asked_at = c->received;
 	r->next = c->requests;
 	c->requests = r;

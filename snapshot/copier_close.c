@@ -12,11 +12,21 @@ static bool same_run_page(const struct window *a, const struct window *b)
 	return a->kind == CHUNK_PAGE && b->kind == CHUNK_PAGE && a->run_id == b->run_id;
 }
 
-/* Pages of a run close in the order of their keys: the cursor they carry says that all before it is there. */
+static bool is_behind(const struct window *w, const struct window *x)
+{
+	return x && same_run_page(x, w) && x->asked_seq < w->asked_seq;
+}
+
+/*
+ * Pages of a run close in the order of their keys: the cursor they carry says that all before it is there.
+ * The rows of the one before may still be arriving.
+ */
 static bool is_next_of_run(const struct copier *c, const struct window *w)
 {
-	for (const struct window *x = c->windows; x != w && !MUTANT(ORDER_ANY); x = x->next)
-		if (same_run_page(x, w)) return false;
+	for (const struct window *x = c->windows; x && !MUTANT(ORDER_ANY); x = x->next)
+		if (is_behind(w, x)) return false;
+	for (const struct request *r = c->requests; r && !MUTANT(ORDER_ANY); r = r->next)
+		if (is_behind(w, r->window)) return false;
 	return true;
 }
 
@@ -101,7 +111,7 @@ static void add_drop(void *ctx, lsn_t commit_lsn)
 static bool older_may_come(const struct copier *c, const struct window *w)
 {
 	for (const struct request *r = c->requests; r; r = r->next)
-		if (r->window && !r->window->has_snapshot && r->asked_seq < w->snapshot_seq) return true;
+		if (r->window && !r->window->has_snapshot && r->window->asked_seq < w->snapshot_seq) return true;
 	return false;
 }
 

@@ -22,7 +22,7 @@ struct copier {
 	struct table *tables;     /* hash by id; in the order they were added */
 	struct table *turn;       /* the one asked for last */
 	struct request *requests; /* unanswered */
-	struct window *windows;   /* open, in the order asked */
+	struct window *windows;   /* open, in the order answered */
 
 	/* The stream. */
 	struct unseen *unseen;
@@ -68,6 +68,8 @@ void copier_emit(struct copier *c, struct batch *b); /* takes b; an empty one is
 /* ---- copier_runs.c ---- */
 /* The run goes on in another state, or has ended and is no more: says so in b. */
 void copier_run_moved(struct copier *c, struct table *t, struct run *r, struct batch *b);
+/* What was read of it and has not closed is given up: it goes on from there. */
+void copier_give_up(struct copier *c, struct table *t, struct run *r);
 /* Its chunks are not good enough: they are given up, and asked for again after a while. */
 void copier_hold_run(struct copier *c, struct table *t, struct run *r);
 void copier_fail_run(struct copier *c, struct table *t, struct run *r, const char *why);

@@ -139,12 +139,12 @@ static bool add_row(struct copier *c, struct request *r, const struct row_key *k
 {
 	struct window *w = r->window;
 
-	w->cut = w->cut || is_too_much(c, w, k->key.n + r->row.n);
+	w->cut = w->cut || (!r->end_known && is_too_much(c, w, k->key.n + r->row.n));
 	if (w->cut) return true;
 	if (!window_add_row(w, k->key, k->full, &r->row))
 		return err_set(err, ERR_PROTOCOL,
 					   "two rows have one key; if its unique index is damaged, REINDEX it");
-	if (r->pub.kind == CHUNK_PAGE) set_cursor(r, k);
+	if (r->pub.kind == CHUNK_PAGE && !r->end_known) set_cursor(r, k);
 	return true;
 }
 
@@ -222,6 +222,48 @@ bool copier_chunk_row(struct copier *c, uint64_t id, const struct slice *texts, 
 	return ok || err_wrap(err, "chunk of %s", name_of(r));
 }
 
+/* ---- asking ahead ---- */
+
+/* A run that rests between its pages, or counts its rows by the second, asks for one at a time. */
+static bool may_ask_ahead(const struct copier *c, const struct request *r, size_t nrows, size_t bytes)
+{
+	return r->pub.kind == CHUNK_PAGE && nrows > 0 && nrows == r->limit &&
+		   bytes <= c->config.chunk_bytes * CUT_FACTOR && run_of(r)->rows_per_second == 0 &&
+		   !pace_rests(&c->load);
+}
+
+/* Cannot be, unless the cursor lost something on its way to the server: the same page would come for ever. */
+static bool stands_still(const struct request *r, struct err *err)
+{
+	const struct buf *before = &run_of(r)->received;
+
+	if (before->n == 0 ||
+		!slice_eq((struct slice){before->p, before->n}, (struct slice){r->cursor.p, r->cursor.n}))
+		return false;
+	return !err_set(err, ERR_PROTOCOL, "chunk of %s: it ended with the row it was to begin behind",
+					name_of(r));
+}
+
+bool copier_chunk_is_whole(struct copier *c, uint64_t id, const struct slice *last, size_t n, size_t nrows,
+						   size_t bytes, bool *ahead, struct err *err)
+{
+	struct request *r = request_of(c, id, err);
+	struct row_key k;
+
+	*ahead = false;
+	if (!r) return false;
+	if (r->fate != REQUEST_WANTED || !may_ask_ahead(c, r, nrows, bytes)) return true;
+	if (r->nrows > 0 || r->end_known)
+		return err_set(err, ERR_BUG, "chunk of %s: its rows have come", name_of(r));
+	if (!expects_row(r, n, err) || !take_key(r, last, &k, err))
+		return err_wrap(err, "chunk of %s", name_of(r));
+	set_cursor(r, &k);
+	if (stands_still(r, err)) return false;
+	r->end_known = *ahead = true;
+	run_page_received(run_of(r), (struct slice){r->cursor.p, r->cursor.n}, false);
+	return true;
+}
+
 /* ---- the end ---- */
 
 static void forget_request(struct copier *c, struct request *r)
@@ -264,11 +306,12 @@ static void end_refused(struct copier *c, struct request *r)
 }
 
 /* A run may have a time of its own. */
-static int64_t aim_us(const struct copier *c, const struct table *t)
+static void set_target(const struct copier *c, const struct table *t, struct pace *p)
 {
 	int64_t ms = t->run ? t->run->chunk_time_ms : 0;
 
-	return pace_aim(&c->load, (ms ? ms : c->config.chunk_time_ms) * 1000);
+	p->target_us = (ms ? ms : c->config.chunk_time_ms) * 1000;
+	p->work_us = pace_work(&c->load, p->target_us);
 }
 
 static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
@@ -280,7 +323,7 @@ static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 	 */
 	uint32_t rows = r->keys && !w->cut ? (uint32_t)r->keys->n : w->chunk->rows_read;
 
-	p->target_us = aim_us(c, r->table);
+	set_target(c, r->table, p);
 	if (r->keys && w->cut) /* the same keys are listed again: as many of them would be cut again */
 		pace_cut(p, (uint32_t)r->keys->n);
 	else
@@ -288,7 +331,7 @@ static void measure(struct copier *c, struct request *r, int64_t elapsed_us)
 	if (run) {
 		run->refusals = 0;
 		run_count_rows(run, rows, c->now_us);
-		c->yield_at_us = c->now_us + pace_pause(&c->load, elapsed_us);
+		c->yield_at_us = c->now_us + pace_pause(p, &c->load, rows, elapsed_us);
 	}
 	r->table->not_before_us = 0;
 	backoff_reset(&r->table->retry);
@@ -301,7 +344,7 @@ static void end_page(struct request *r)
 
 	w->last = !w->cut && r->nrows < r->limit;
 	window_set_cursor(w, cursor);
-	run_page_received(run_of(r), cursor, w->last);
+	if (!r->end_known) run_page_received(run_of(r), cursor, w->last);
 }
 
 /* Which of the keys the source does not have is only known when every row was looked at. */
@@ -319,17 +362,6 @@ static void append_window(struct copier *c, struct window *w)
 	while (*at)
 		at = &(*at)->next;
 	*at = w;
-}
-
-/* Cannot be, unless the cursor lost something on its way to the server: the same page would come for ever. */
-static bool stands_still(const struct request *r)
-{
-	const struct buf *before;
-
-	if (r->pub.kind != CHUNK_PAGE || r->nrows == 0) return false;
-	before = &run_of(r)->received;
-	return before->n > 0 &&
-		   slice_eq((struct slice){before->p, before->n}, (struct slice){r->cursor.p, r->cursor.n});
 }
 
 static void end_check(struct copier *c, struct request *r)
@@ -372,9 +404,11 @@ bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t
 	copier_clock(c, now_us);
 	if (r->fate == REQUEST_WANTED && !r->window->has_snapshot)
 		return err_set(err, ERR_PROTOCOL, "chunk of %s: it ended without a snapshot", name_of(r));
-	if (r->fate == REQUEST_WANTED && stands_still(r))
-		return err_set(err, ERR_PROTOCOL, "chunk of %s: it ended with the row it was to begin behind",
-					   name_of(r));
+	if (r->fate == REQUEST_WANTED && r->end_known && r->nrows != r->limit)
+		return err_set(err, ERR_BUG, "chunk of %s: %u rows, %u told", name_of(r), r->nrows, r->limit);
+	if (r->fate == REQUEST_WANTED && r->pub.kind == CHUNK_PAGE && r->nrows > 0 && !r->end_known &&
+		stands_still(r, err))
+		return false;
 	if (r->fate == REQUEST_WANTED)
 		end_wanted(c, r, elapsed_us);
 	else if (r->fate == REQUEST_REFUSED)
@@ -396,6 +430,7 @@ static void failed_table(struct copier *c, struct request *r, enum chunk_failure
 	if (why == CHUNK_SCHEMA && wait < SCHEMA_WAIT_US) wait = SCHEMA_WAIT_US;
 	t->not_before_us = c->now_us + wait;
 	ask_again(r);
+	if (r->end_known && !MUTANT(AHEAD_KEPT)) copier_give_up(c, t, run_of(r)); /* the pages behind it too */
 }
 
 /*

@@ -6,8 +6,7 @@
 
 /* ---- ending ---- */
 
-/* What was read of it and has not closed is given up. */
-static void give_up(struct copier *c, struct table *t, struct run *r)
+void copier_give_up(struct copier *c, struct table *t, struct run *r)
 {
 	copier_drop_windows(c, t->id, r->id);
 	copier_drop_requests(c, t->id, r->id);
@@ -25,14 +24,14 @@ void copier_run_moved(struct copier *c, struct table *t, struct run *r, struct b
 
 void copier_hold_run(struct copier *c, struct table *t, struct run *r)
 {
-	give_up(c, t, r);
+	copier_give_up(c, t, r);
 	r->gate_state = GATE_REFUSED;
 	c->gate_at_us = c->now_us + backoff_next(&c->gate_wait);
 }
 
 static void end_run(struct copier *c, struct table *t, struct run *r, enum run_state how, const char *why)
 {
-	give_up(c, t, r);
+	copier_give_up(c, t, r);
 	r->state = how;
 	batch_add_run_end(copier_outbox(c), t->id, r->id, how, c->now_us, why);
 	table_end_run(t, r);
@@ -58,7 +57,7 @@ static void choose(struct copier *c, struct table *t)
 	struct run *before = t->run;
 
 	table_choose_run(t);
-	if (before && before != t->run && run_is_open(before)) give_up(c, t, before);
+	if (before && before != t->run && run_is_open(before)) copier_give_up(c, t, before);
 }
 
 static void take_run(struct copier *c, struct table *t, const struct run_record *rec)
@@ -185,7 +184,7 @@ static bool change_state(struct copier *c, uint64_t run_id, bool pause, int64_t 
 	if (!r) return false;
 	if ((r->state == RUN_PAUSED) == pause) return true;
 	if (pause) {
-		give_up(c, t, r);
+		copier_give_up(c, t, r);
 		run_pause(r);
 	} else {
 		run_resume(r);

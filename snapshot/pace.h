@@ -21,6 +21,8 @@ struct pace {
 	uint32_t rows_max;
 	int64_t target_us;
 	size_t target_bytes;
+	int64_t work_us;  /* of what a row takes at its quickest, no more than so much; 0 = any */
+	double row_us;    /* that; 0 = not known yet */
 	int64_t least_us; /* the shortest chunk so far; 0 = none yet */
 	bool has_shrunk;  /* so that least_us is not only of one that asked for too much */
 };
@@ -36,16 +38,19 @@ void pace_timed_out(struct pace *p);
 
 struct copier_load;
 /*
- * What a chunk should take, microseconds, of the time it may take: all of that while the source is idle, and
- * a fiftieth while changes stream (50 a second and more), but not less than the way to the server and back.
+ * How much work a chunk should be, microseconds, of the time it may take: all of that while the source is
+ * idle, and a hundredth while changes stream (50 a second and more), but not less than the way to the server
+ * and back. From 300 changes a second on it grows with them, since what is read is soon out of date then.
  */
-int64_t pace_aim(const struct copier_load *load, int64_t chunk_time_us);
+int64_t pace_work(const struct copier_load *load, int64_t chunk_time_us);
 /*
- * How long a run should wait after a chunk that took elapsed_us, microseconds: not at all while the source is
- * idle and the queue is short, up to one and a half times as long as the chunk took while changes stream (50
- * a second and more), and up to nine times as long when they wait for us. At most a second.
+ * How long a run should wait after a chunk of so many rows that took elapsed_us, microseconds: not at all
+ * while the source is idle and the queue has room, up to twice its work while changes stream (50 a second and
+ * more; beyond 300 so much less), and up to nine times as long as it took when they wait for us (the queue
+ * full, or a lag of 2 s; up to 0.25 s is none). At most a second.
  */
-int64_t pace_pause(const struct copier_load *load, int64_t elapsed_us);
+int64_t pace_pause(const struct pace *p, const struct copier_load *load, uint32_t rows, int64_t elapsed_us);
+bool pace_rests(const struct copier_load *load); /* it should wait at all */
 
 /* Waits that double from first_us to max_us. */
 struct backoff {

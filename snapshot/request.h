@@ -19,12 +19,12 @@ enum request_fate {
 struct request {
 	struct request *next; /* for the owner's list */
 	struct chunk_request pub;
-	uint64_t asked_seq; /* the owner's count of events when it was asked */
 	enum request_fate fate;
 	struct table *table;   /* NULL: a probe, or dropped */
 	struct window *window; /* NULL unless REQUEST_WANTED */
 	struct keylist *keys;  /* keyed, exists */
 	uint32_t limit, nrows; /* asked for at most (pages only); returned */
+	bool end_known;        /* page: the next one may be asked for, behind `cursor` */
 	struct cell *cells;    /* of one row, as are: */
 	struct buf row, full_key;
 	struct buf cursor; /* page: after the last row */

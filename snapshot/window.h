@@ -21,6 +21,7 @@ struct window {
 	uint64_t run_id;
 	uint64_t counted_by; /* rows in doubt: the run that counts them as refetched; 0 = none */
 	bool counts_only;    /* of a sweep: what the source does not have is counted, not removed */
+	uint64_t asked_seq;  /* the owner's count of events when its chunk was asked for */
 	lsn_t asked_at;      /* position of the stream then; only state/mutant.h has a use for it */
 
 	/* From window_open(). */

@@ -24,6 +24,7 @@
 	X(INHERIT_BLIND, "inherit-blind", "values are inherited from rows that a run is about to replace")       \
 	X(PRUNE_ONE, "prune-one", "transactions are forgotten while an older window cannot see them")            \
 	X(ORDER_ANY, "order-any", "pages of a run close in any order")                                           \
+	X(AHEAD_KEPT, "ahead-kept", "a page that fails leaves those that were asked for behind it")              \
 	X(GATE_LOST, "gate-lost",                                                                                \
 	  "a run that takes the place of another does not wait for what that one waited for")                    \
 	X(REPLACE_BLIND, "replace-blind", "a run over rows that are there already takes chunks of any bound")    \

@@ -6,7 +6,7 @@
  * SQL gets $1, a number that grows by one each time, and $2, a random one from 1 to KEYS. Each execution
  * is a transaction. TIMES is a file of eight bytes a number: the monotonic clock, in nanoseconds, when COMMIT
  * had returned. Ends after SECONDS or at SIGTERM, with one line of JSON: how many, and how long one took;
- * the first of each connection are not in it.
+ * the first half second is not in it.
  */
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -104,11 +104,19 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Those of the first half second, which fill the caches of their servers, are not counted. */
+static size_t warm(const struct load *l)
+{
+	size_t n = (size_t)(l->rate / 2);
+
+	return n < l->count ? n : 0;
+}
+
 static void report(struct load *l)
 {
 	size_t n = 0;
 
-	for (size_t i = l->connections; i < l->count; i++) /* the first of each fills its server's caches */
+	for (size_t i = warm(l); i < l->count; i++)
 		if (l->took_ns[i]) l->took_ns[n++] = l->took_ns[i];
 	qsort(l->took_ns, n, sizeof *l->took_ns, compare);
 	if (n == 0) l->took_ns[n++] = 0;

@@ -275,9 +275,10 @@ def foreground(results, source, peer):
     samples = []
     for _ in range(ROUNDS):
         without = load(source, bench.db, UPDATE, rate, 4, 6, rows).finish()
-        run = Helper(LOOK, "progress", bench.store, "rows")
-        bench.resnapshot()
         writers = load(source, bench.db, UPDATE, rate, 4, 3600, rows)
+        run = Helper(LOOK, "progress", bench.store, "rows")
+        time.sleep(0.55)  # what load leaves out
+        bench.resnapshot()
         run.finish()
         samples.append((without, writers.finish(stop=True)))
         results.keep("foreground", without=without, during=samples[-1][1])

@@ -19,6 +19,8 @@ struct server {
 	int64_t now_us;
 	bool lost;
 	char sqlstate[6];
+	struct query *query;
+	struct copier *copier;
 };
 
 static struct server server; /* the functions put in have no other way to it */
@@ -215,6 +217,15 @@ static void emit(void *ctx, struct batch *b)
 	batch_destroy(b);
 }
 
+static void chunk_whole(void *ctx)
+{
+	const struct chunk_request *r =
+		query_chunk_in_flight(server.query) ? NULL : copier_next(server.copier, server.now_us);
+
+	(void)ctx;
+	if (r) query_chunk(server.query, r);
+}
+
 static void chunk_done(void *ctx)
 {
 	(void)ctx;
@@ -237,14 +248,16 @@ static void asked(void *ctx, const PGresult *r)
 static struct copier *make_copier(void)
 {
 	struct schema schema = source_shape(0, 0)->schema;
-	struct copier *c = copier_create(&(struct copier_config){.epoch = 1,
-															 .chunk_rows_max = 100,
-															 .chunk_time_ms = 100,
-															 .chunk_bytes = 4096,
-															 .buffer_bytes = 65536,
-															 .windows_max = 4,
-															 .next_run_id = 1},
-									 (struct copier_sink){.emit = emit});
+	struct copier *c = copier_create(
+		&(struct copier_config){.epoch = 1,
+								.chunk_rows_max =
+									3, /* as many as a result may have: pages that are not the last */
+								.chunk_time_ms = 100,
+								.chunk_bytes = 4096,
+								.buffer_bytes = 65536,
+								.windows_max = 4,
+								.next_run_id = 1},
+		(struct copier_sink){.emit = emit});
 
 	schema.table_id = 1;
 	schema.version = 1;
@@ -274,7 +287,7 @@ static void step(struct query *q, struct copier *copier)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct query_events events = {.chunk_done = chunk_done, .lost = lost};
+	const struct query_events events = {.chunk_done = chunk_done, .chunk_whole = chunk_whole, .lost = lost};
 	struct feed f = feed_of(data, size);
 	struct copier *copier;
 	struct query *q;
@@ -283,6 +296,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	server = (struct server){.now_us = 1000000};
 	copier = make_copier();
 	CHECK_THAT(query_create((struct pgconn *)(void *)&server, copier, &events, &q, &err), "%s", err.msg);
+	server.query = q;
+	server.copier = copier;
 	for (int i = 0; i < STEPS_MAX && !server.lost && feed_left(&f) > 0; i++) {
 		server.f = feed_step(&f);
 		step(q, copier);

@@ -401,7 +401,7 @@ static void connect_sql(struct session *s)
 	struct world *w = s->w;
 	struct src_view view = {.replica = rng_chance(&w->rng, w->replica_percent)};
 
-	s->nsqls = w->copier_config.requests_max;
+	s->nsqls = w->copier_config.requests_max + 1;
 	for (size_t i = 0; i < s->nsqls; i++)
 		sql_init(&s->sqls[i], &w->source, w->layouts, w->asks, view, w->late_high);
 	w->replica_used = w->replica_used || view.replica;

@@ -16,7 +16,8 @@
 #include "tests/sim/sql.h"
 #include "tests/sim/walsender.h"
 
-#define SESSION_EPOCH   1
+#define SESSION_EPOCH 1
+/* Connections; and one more chunk, asked for while the rows of another are still handed over. */
 #define SESSION_SQL_MAX 3
 
 /* What outlives a session; the history owns it. */
@@ -46,7 +47,7 @@ struct session {
 	struct store *store;
 	struct applier *applier;
 	struct copier *copier;
-	struct sql sqls[SESSION_SQL_MAX]; /* as many as the copier may ask at once */
+	struct sql sqls[SESSION_SQL_MAX + 1]; /* as many as the copier may ask at once */
 	size_t nsqls;
 	uint64_t mending[SRC_TABLES_MAX]; /* a run that puts right all of a damaged table; 0: none */
 	uint64_t last_run;

@@ -53,7 +53,7 @@ void sql_ask(struct sql *q, const struct chunk_request *r, int64_t now_us)
 	q->layout = r->kind == CHUNK_PROBE ? NULL : &q->layouts[r->table_id - 1];
 	q->scope = r->run_id ? q->asks[r->run_id] : ask_whole(0, SWEEP_OFF);
 	q->phase = SQL_LOCKING;
-	q->announced = q->refused = false;
+	q->announced = q->told = q->refused = false;
 	q->n = q->next = 0;
 	q->asked_us = now_us;
 	trace(q->source->trace, "chunk %lu asked: %s %s run %lu, %s%s%s", r->id, kind_name(r->kind),
@@ -276,6 +276,21 @@ static bool reply_row(struct sql *q, struct copier *c, struct err *err)
 	return copier_chunk_row(c, q->request->id, slices, n, err);
 }
 
+/* All rows have come, and the copier may ask for the next page before they are handed over. */
+static bool tell_whole(struct sql *q, struct copier *c, struct err *err)
+{
+	struct slice slices[LAYOUT_COLUMNS_MAX + 1];
+	struct row_texts texts;
+	char number[24];
+	bool ahead;
+	size_t n = reply_texts(q, &q->rows[q->n - 1], &texts, number, slices);
+
+	q->told = true;
+	if (!copier_chunk_is_whole(c, q->request->id, slices, n, (size_t)q->n, 100, &ahead, err)) return false;
+	if (ahead) trace(q->source->trace, "chunk %lu is whole: another may be asked for", q->request->id);
+	return true;
+}
+
 static bool reply(struct sql *q, struct copier *c, int64_t now_us, struct err *err)
 {
 	uint64_t id = q->request->id;
@@ -284,6 +299,9 @@ static bool reply(struct sql *q, struct copier *c, int64_t now_us, struct err *e
 		q->announced = true;
 		return copier_chunk_snapshot(c, id, q->snapshot, q->view.replica, q->high, err);
 	}
+	if (q->request->kind == CHUNK_PAGE && !q->told && q->next == 0 && q->n > 0 &&
+		rng_below(q->source->rng, 2))
+		return tell_whole(q, c, err);
 	if (q->next < q->n) {
 		trace(q->source->trace, "chunk %lu row %s[%d] v%u", id, q->layout->name, q->rows[q->next].key,
 			  q->rows[q->next].row.version);

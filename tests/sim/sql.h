@@ -36,6 +36,7 @@ struct sql {
 	char snapshot[SRC_SNAPSHOT_SIZE];
 	lsn_t high;
 	bool announced; /* S and H were handed over */
+	bool told;      /* that all rows have come */
 	bool refused;   /* the condition cannot be evaluated */
 	struct sql_row rows[SQL_ROWS_MAX];
 	int n, next;

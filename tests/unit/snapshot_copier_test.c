@@ -405,7 +405,7 @@ static void a_chunk_asked_for_before_may_have_an_older_snapshot(void **state)
 	writes(f, 11, 100, 50);
 	last_page(f, "20:20:", 500, 1, 1);
 	ask(f, CHUNK_PAGE);
-	f->c->requests->asked_seq = 0;
+	f->c->requests->window->asked_seq = 0;
 	position(f, 500);
 	assert_int_equal(count_ops(take_chunk(f, 500, 1), OP_UNSEEN_DROP), 0);
 	snapshot(f, "10:20:11", 510);

@@ -129,40 +129,67 @@ static void waits_double(void **state)
 
 static void a_run_waits_as_the_rest_is_busy(void **state)
 {
-	struct copier_load idle = {0}, busy = {.changes_rate = 25}, full = {.changes_rate = 1e9},
-					   lag = {.lag_us = 1000000}, late = {.lag_us = 100000000}, queue = {.queue_fill = 0.5};
+	struct copier_load idle = {0}, busy = {.changes_rate = 25}, full = {.changes_rate = 200},
+					   many = {.changes_rate = 600}, lag = {.lag_us = 1125000}, late = {.lag_us = 100000000},
+					   queue = {.queue_fill = 1}, some = {.queue_fill = 0.8, .lag_us = 200000};
+	struct pace p = start(10000);
 
 	(void)state;
-	assert_int_equal(pace_pause(&idle, 100000), 0);
-	assert_int_equal(pace_pause(&busy, 100000), 75000);
-	assert_int_equal(pace_pause(&full, 100000), 150000);
-	assert_int_equal(pace_pause(&lag, 100000), 450000);
-	assert_int_equal(pace_pause(&queue, 100000), 450000);
-	assert_int_equal(pace_pause(&late, 100000), 900000);
-	assert_int_equal(pace_pause(&late, 10000000), 1000000);
-	assert_int_equal(pace_pause(&late, -5), 0);
+	assert_int_equal(pace_pause(&p, &idle, 1, 100000), 0);
+	assert_int_equal(pace_pause(&p, &some, 1, 100000), 0);
+	assert_false(pace_rests(&some));
+	assert_true(pace_rests(&busy));
+	assert_true(pace_rests(&late));
+	assert_int_equal(pace_pause(&p, &busy, 1, 100000), 100000);
+	assert_int_equal(pace_pause(&p, &full, 1, 100000), 200000);
+	assert_int_equal(pace_pause(&p, &many, 1, 100000), 100000);
+	assert_int_equal(pace_pause(&p, &lag, 1, 100000), 450000);
+	assert_int_equal(pace_pause(&p, &queue, 1, 100000), 900000);
+	assert_int_equal(pace_pause(&p, &late, 1, 100000), 900000);
+	assert_int_equal(pace_pause(&p, &late, 1, 10000000), 1000000);
+	assert_int_equal(pace_pause(&p, &late, 1, -5), 0);
+	p.row_us = 10; /* where the work is known, that is what it rests for */
+	assert_int_equal(pace_pause(&p, &full, 1000, 100000), 20000);
+	assert_int_equal(pace_pause(&p, &full, 1000, 5000), 10000);
+	assert_int_equal(pace_pause(&p, &late, 1000, 100000), 900000);
 }
 
-static void chunks_are_short_while_the_source_is_busy(void **state)
+static void chunks_are_small_while_the_source_is_busy(void **state)
 {
 	struct copier_load idle = {.way_us = 500}, busy = {.changes_rate = 25, .way_us = 500},
-					   full = {.changes_rate = 2000, .way_us = 500},
-					   far = {.changes_rate = 2000, .way_us = 30000},
-					   farther = {.changes_rate = 2000, .way_us = 300000};
+					   full = {.changes_rate = 200, .way_us = 500},
+					   many = {.changes_rate = 3000, .way_us = 500},
+					   far = {.changes_rate = 200, .way_us = 30000},
+					   farther = {.changes_rate = 200, .way_us = 300000};
 
 	(void)state;
-	assert_int_equal(pace_aim(&idle, 100 * MS), 100 * MS);
-	assert_int_equal(pace_aim(&busy, 100 * MS), 51 * MS);
-	assert_int_equal(pace_aim(&full, 100 * MS), 2 * MS);
-	assert_int_equal(pace_aim(&far, 100 * MS), 30 * MS);
-	assert_int_equal(pace_aim(&farther, 100 * MS), 100 * MS);
-	assert_int_equal(pace_aim(&full, 1 * MS), 500); /* of a time that someone chose too */
+	assert_int_equal(pace_work(&idle, 100 * MS), 100 * MS);
+	assert_int_equal(pace_work(&busy, 100 * MS), 50500);
+	assert_int_equal(pace_work(&full, 100 * MS), 1 * MS);
+	assert_int_equal(pace_work(&many, 100 * MS), 10 * MS);
+	assert_int_equal(pace_work(&far, 100 * MS), 30 * MS);
+	assert_int_equal(pace_work(&farther, 100 * MS), 100 * MS);
+	assert_int_equal(pace_work(&full, 1 * MS), 500); /* of a time that someone chose too */
+}
+
+/* Of 2 us a row; of ten chunks nine take three times as long, since others use the server too. */
+static void a_row_is_no_more_work_where_others_work_too(void **state)
+{
+	struct pace p = start(10000);
+
+	(void)state;
+	p.work_us = 1 * MS;
+	for (uint32_t i = 0; i < 500; i++) {
+		pace_measured(&p, p.rows, p.rows * 10, p.rows * (i % 10 == 0 ? 2 : 6));
+		if (i > 100) assert_in_range(p.rows, 350, 500);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(chunks_are_short_while_the_source_is_busy),
+		cmocka_unit_test(chunks_are_small_while_the_source_is_busy),
+		cmocka_unit_test(a_row_is_no_more_work_where_others_work_too),
 		cmocka_unit_test(it_starts_small),
 		cmocka_unit_test(it_doubles_at_most),
 		cmocka_unit_test(it_aims_at_a_time),
