@@ -42,7 +42,7 @@ static bool start_worker(struct session *s, struct err *err)
 							  .commit_ms = 200,
 							  .sync_idle_ms = 50,
 							  .flood_us = 8000, /* 2,000 transactions a second */
-							  .gather_us = 10000,
+							  .gather_us = 40000,
 							  .chunks_us = 50000,
 							  .wake = session_wake,
 							  .wake_ctx = s};

@@ -190,10 +190,29 @@ static bool damaged(struct err *err, struct slice entry)
 	return err_set(err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
 }
 
+/* A row with nothing special about it, and of a version that fits a byte. */
+static bool is_plain(struct slice entry)
+{
+	return entry.n > HEAD_SIZE && entry.p[0] == 0 && entry.p[HEAD_SIZE] > 0 && entry.p[HEAD_SIZE] < 0x80;
+}
+
+static void plain_head(struct slice entry, struct row_head *out)
+{
+	*out = (struct row_head){
+		.pos = pos_decode(entry.p + 1),
+		.version = entry.p[HEAD_SIZE],
+		.columns = {entry.p + HEAD_SIZE + 1, entry.n - HEAD_SIZE - 1},
+	};
+}
+
 bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err)
 {
 	struct cur c = cur_of(entry);
 
+	if (is_plain(entry)) {
+		plain_head(entry, out);
+		return true;
+	}
 	*out = (struct row_head){0};
 	if (!row_peek(entry, &out->flags, &out->pos) || flags_are_odd(out->flags)) return damaged(err, entry);
 	cur_bytes(&c, HEAD_SIZE);
@@ -225,20 +244,37 @@ static void take_cell(struct cur *c, struct cell *cell)
 	}
 }
 
-/* Of a row without doubt, which nearly all are. False: damaged. */
-static bool take_plain_cells(struct cur *c, struct cell *cells, size_t ncolumns)
+/* The code at *p, which moves behind it. False: there is none. */
+static inline bool take_code(const uint8_t **p, const uint8_t *end, uint64_t *code)
 {
-	for (size_t i = 0; i < ncolumns; i++) {
-		uint64_t code = cur_varint(c);
+	struct cur rest = {.p = *p, .end = end};
 
-		if (c->bad || code == CODE_ABSENT) return false;
-		if (code == CODE_NULL) {
-			cells[i] = (struct cell){.kind = CELL_NULL};
-			continue;
-		}
-		cells[i] = (struct cell){.kind = CELL_TEXT, .text = cur_bytes(c, code - CODE_TEXT)};
+	if (*p < end && **p < 0x80) {
+		*code = *(*p)++;
+		return true;
 	}
-	return cur_done(c);
+	*code = cur_varint(&rest);
+	*p = rest.p;
+	return !rest.bad;
+}
+
+/* Of a row without doubt, which nearly all are: a scan spends its time here. False: damaged. */
+static bool take_plain_cells(struct slice columns, struct cell *cells, size_t ncolumns)
+{
+	const uint8_t *p = columns.p, *end = p + columns.n;
+
+	for (size_t i = 0; i < ncolumns; i++) {
+		uint64_t code, n;
+
+		if (!take_code(&p, end, &code) || code == CODE_ABSENT) return false;
+		cells[i].doubt = false;
+		cells[i].kind = code == CODE_NULL ? CELL_NULL : CELL_TEXT;
+		n = code == CODE_NULL ? 0 : code - CODE_TEXT;
+		if (n > (size_t)(end - p)) return false;
+		cells[i].text = (struct slice){code == CODE_NULL ? NULL : p, n};
+		p += n;
+	}
+	return p == end;
 }
 
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
@@ -249,8 +285,9 @@ bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, stru
 
 	if (!row_head(entry, ncolumns, head, err)) return false;
 	if (head->flags & ROW_DELETED) return true;
+	if (!(head->flags & ROW_DOUBT))
+		return take_plain_cells(head->columns, cells, ncolumns) || damaged(err, entry);
 	c = cur_of(head->columns);
-	if (!(head->flags & ROW_DOUBT)) return take_plain_cells(&c, cells, ncolumns) || damaged(err, entry);
 	for (size_t i = 0; i < ncolumns; i++) {
 		cells[i].doubt = bitmap_get(head->doubt, i);
 		take_cell(&c, &cells[i]);

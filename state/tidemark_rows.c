@@ -213,8 +213,10 @@ static int compare_start(struct slice key, const struct buf *bound, size_t limit
 /* A prefix as `to` includes all keys that start with it. */
 static bool is_within(const struct tidemark_cursor *c, struct slice full)
 {
-	int d = compare_start(full, &c->to, SIZE_MAX);
+	int d;
 
+	if (c->to.n == 0 && c->from.n == 0) return true;
+	d = compare_start(full, &c->to, SIZE_MAX);
 	if (c->to.n > 0 && (d > 0 || (d == 0 && c->to_is_whole && full.n > c->to.n))) return false;
 	if (c->from.n <= KEY_PREFIX) return true; /* the scan started there */
 	d = compare_start(full, &c->from, SIZE_MAX);
@@ -224,9 +226,11 @@ static bool is_within(const struct tidemark_cursor *c, struct slice full)
 /* No key from here on is within. */
 static bool is_behind(const struct tidemark_cursor *c, struct slice stored)
 {
-	int d = compare_start(stored, &c->to, KEY_PREFIX);
+	int d;
 
-	if (c->to.n == 0 || d != 0) return d > 0;
+	if (c->to.n == 0) return false;
+	d = compare_start(stored, &c->to, KEY_PREFIX);
+	if (d != 0) return d > 0;
 	return c->to_is_whole && c->to.n < KEY_PREFIX && stored.n > c->to.n;
 }
 

@@ -7,7 +7,7 @@ from schema_changes import each_case, make_table, runs, settle, write
 def test_added_without_a_default():
     """NULL in every row there was: nothing is read again, and the table stays live."""
     with Server() as server, Tidemark(server, "public.t", args=["--chunk-rows", 2]) as tm:
-        make_table(server, 1000)
+        make_table(server, 4900)
         server.sql("ALTER TABLE t ADD old int; ALTER TABLE t DROP COLUMN old")
         tm.start()
         tm.hold_copy("t", past=100)
