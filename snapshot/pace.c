@@ -7,7 +7,7 @@
 #define QUEUE_FREE    0.9
 #define PAUSES_BUSY   9.0
 #define CHANGES_BUSY  50.0 /* a second: the source has work of its own */
-#define PAUSES_POLITE 2.0
+#define PAUSES_POLITE 4.0
 #define CHANGES_MANY  300.0 /* so many that what is read is soon out of date: come to an end */
 #define POLITE_PART   100   /* of a chunk's time */
 #define TELLING_US    250   /* of a shorter chunk most is what every chunk costs */

@@ -45,9 +45,9 @@ struct copier_load;
 int64_t pace_work(const struct copier_load *load, int64_t chunk_time_us);
 /*
  * How long a run should wait after a chunk of so many rows that took elapsed_us, microseconds: not at all
- * while the source is idle and the queue has room, up to twice its work while changes stream (50 a second and
- * more; beyond 300 so much less), and up to nine times as long as it took when they wait for us (the queue
- * full, or a lag of 2 s; up to 0.25 s is none). At most a second.
+ * while the source is idle and the queue has room, up to four times its work while changes stream (50 a
+ * second and more; beyond 300 so much less), and up to nine times as long as it took when they wait for us
+ * (the queue full, or a lag of 2 s; up to 0.25 s is none). At most a second.
  */
 int64_t pace_pause(const struct pace *p, const struct copier_load *load, uint32_t rows, int64_t elapsed_us);
 bool pace_rests(const struct copier_load *load); /* it should wait at all */

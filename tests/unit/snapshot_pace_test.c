@@ -140,17 +140,17 @@ static void a_run_waits_as_the_rest_is_busy(void **state)
 	assert_false(pace_rests(&some));
 	assert_true(pace_rests(&busy));
 	assert_true(pace_rests(&late));
-	assert_int_equal(pace_pause(&p, &busy, 1, 100000), 100000);
-	assert_int_equal(pace_pause(&p, &full, 1, 100000), 200000);
-	assert_int_equal(pace_pause(&p, &many, 1, 100000), 100000);
+	assert_int_equal(pace_pause(&p, &busy, 1, 100000), 200000);
+	assert_int_equal(pace_pause(&p, &full, 1, 100000), 400000);
+	assert_int_equal(pace_pause(&p, &many, 1, 100000), 200000);
 	assert_int_equal(pace_pause(&p, &lag, 1, 100000), 450000);
 	assert_int_equal(pace_pause(&p, &queue, 1, 100000), 900000);
 	assert_int_equal(pace_pause(&p, &late, 1, 100000), 900000);
 	assert_int_equal(pace_pause(&p, &late, 1, 10000000), 1000000);
 	assert_int_equal(pace_pause(&p, &late, 1, -5), 0);
 	p.row_us = 10; /* where the work is known, that is what it rests for */
-	assert_int_equal(pace_pause(&p, &full, 1000, 100000), 20000);
-	assert_int_equal(pace_pause(&p, &full, 1000, 5000), 10000);
+	assert_int_equal(pace_pause(&p, &full, 1000, 100000), 40000);
+	assert_int_equal(pace_pause(&p, &full, 1000, 5000), 20000);
 	assert_int_equal(pace_pause(&p, &late, 1000, 100000), 900000);
 }
 
