@@ -568,23 +568,45 @@ class Tidemark:
         runs = [r for r in self.status().get("runs", []) if (r["schema"], r["table"]) == (schema, name)]
         return runs[-1]["rows_read"] if runs else 0
 
-    def hold_copy(self, table, past=0):
-        """Stops the copy between two chunks once it has read more than `past` rows; the stream goes on.
+    def _chunk_server(self):
+        """The server's process that answers chunks; None: there is none yet."""
+        return self.server.value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                                 " AND application_name LIKE 'tidemark%%' AND datname = %s", self.db)
 
-        The server's process that answers chunks is stopped while it idles, so that it holds nothing.
-        """
-        until("copying", lambda: self.rows_read(table) > past, interval=0.001)
-        pid = self.server.value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
-                                " AND application_name LIKE 'tidemark%%' AND datname = %s", self.db)
-        self._held.append(pid)
+    @staticmethod
+    def _stop_idle(pid):
+        """Stops it while it idles, so that it holds nothing."""
         while True:
             os.kill(pid, signal.SIGSTOP)
             until("stopped", lambda: process_state(pid) == "T", interval=0.0001)
             with open(f"/proc/{pid}/cmdline") as f:
                 if f.read().rstrip("\0 ").endswith(" idle"):
-                    break
+                    return
             os.kill(pid, signal.SIGCONT)
             time.sleep(0.0003)
+
+    def _has_read(self, table, past):
+        """Whether more rows than that are stored, once what was read is: that takes the store a moment."""
+        for _ in range(12):
+            if self.rows_read(table) > past:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def hold_copy(self, table, past=0):
+        """Stops the copy between two chunks once it has read more than `past` rows; the stream goes on.
+
+        A copy of few rows is over in less than the time it takes to look: so the server is let go for moments.
+        """
+        pid = until("a connection for chunks", self._chunk_server, interval=0.001)
+        self._stop_idle(pid)
+        self._held.append(pid)
+        give_up = time.monotonic() + 60
+        while not self._has_read(table, past):
+            check(time.monotonic() < give_up, "the copy does not begin")
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.004)
+            self._stop_idle(pid)
         check(self.state(table) == "copying", "the copy was over before it could be held: nothing is tested")
         return self.rows_read(table)
 
