@@ -36,14 +36,14 @@ static int count_tables(struct overview *v)
 	return rc;
 }
 
-/* Open ones first, then the last to end. */
+/* Open ones first, then the last to end; of those that ended together, the newest. */
 static int by_end(const void *a, const void *b)
 {
 	const tidemark_run_info *x = a, *y = b;
 	int64_t xe = run_info_is_open(x) ? INT64_MAX : x->ended_us,
 			ye = run_info_is_open(y) ? INT64_MAX : y->ended_us;
 
-	return (xe < ye) - (xe > ye);
+	return xe != ye ? (xe < ye) - (xe > ye) : (x->id < y->id) - (x->id > y->id);
 }
 
 static int by_id(const void *a, const void *b)
