@@ -168,7 +168,7 @@ $(B)/fuzz/fuzz_attach: FUZZ_LINK := $(call wrap,PQserverVersion $(addprefix pgco
                                     set_silence was_silent on_wait))
 $(B)/fuzz/fuzz_query: FUZZ_LINK := $(call wrap,$(addprefix PQ,enterPipelineMode sendQueryParams sendPrepare \
                                    sendQueryPrepared pipelineSync getResult isBusy status resultErrorField) \
-                                   $(addprefix pgconn_,pg flush listen expect) err_of_result clock_now_us loop_now_us)
+                                   $(addprefix pgconn_,pg flush listen expect again) err_of_result clock_now_us loop_now_us)
 .PHONY: fuzz fuzz-smoke fuzz-run fuzz-replay
 $(B)/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(FUZZ_HELP) $(FUZZ_MAIN) $(LIBS.reader)
 	$(call say,LINK,$@)

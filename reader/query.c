@@ -538,16 +538,25 @@ static bool has_result(struct query *q)
 	return true;
 }
 
+/*
+ * Up to the end of a chunk at a time: with the next one asked ahead there may always be more, and the stream
+ * has its turn too. A connection that is lost while we read is told here: libpq has closed its socket, and
+ * nobody else will look.
+ */
 static void on_input(void *ctx)
 {
 	struct query *q = ctx;
-	while (!q->ended && q->count > 0 && has_result(q)) {
-		if (PQstatus(pgconn_pg(q->conn)) == CONNECTION_BAD) {
-			end_with_connection_error(q);
-			return;
-		}
+	bool chunk_ended = false;
+	while (!q->ended && q->count > 0 && !chunk_ended && has_result(q) &&
+		   PQstatus(pgconn_pg(q->conn)) != CONNECTION_BAD) {
+		chunk_ended = q->steps[q->first].kind == STEP_CHUNK_SYNC;
 		take_one(q);
 	}
+	if (q->ended) return;
+	if (PQstatus(pgconn_pg(q->conn)) == CONNECTION_BAD)
+		end_with_connection_error(q);
+	else if (chunk_ended && q->count > 0)
+		pgconn_again(q->conn);
 }
 
 static void on_lost(void *ctx, const struct err *err)

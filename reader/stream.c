@@ -168,7 +168,8 @@ static int next_message(struct stream *s, char **bytes)
 	PGconn *pg = pgconn_pg(s->conn);
 	if (s->paused || s->ended) return 0;
 	int n = PQgetCopyData(pg, bytes, 1);
-	if (n == 0 && s->flood >= FLOOD_MESSAGES && PQconsumeInput(pg)) n = PQgetCopyData(pg, bytes, 1);
+	/* Lost meanwhile: libpq has closed its socket, so that nothing would tell us later. */
+	if (n == 0 && s->flood >= FLOOD_MESSAGES) n = PQconsumeInput(pg) ? PQgetCopyData(pg, bytes, 1) : -2;
 	return n;
 }
 

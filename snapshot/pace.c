@@ -6,6 +6,7 @@
 #define LAG_BUSY_US   2000000 /* as much as we want to see at most */
 #define QUEUE_FREE    0.9
 #define PAUSES_BUSY   9.0
+#define CHANGES_FREE  5.0
 #define CHANGES_BUSY  50.0 /* a second: the source has work of its own */
 #define PAUSES_POLITE 4.0
 #define CHANGES_MANY  300.0 /* so many that what is read is soon out of date: come to an end */
@@ -96,10 +97,18 @@ static double at_most_one(double x)
 	return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
+/* 0 to 1 as x goes from free to busy. Some queue is always there, and so are some lag and a trickle of
+ * changes.
+ */
+static double strain(double x, double free, double busy)
+{
+	return at_most_one((x - free) / (busy - free));
+}
+
 /* 0 to 1: how much the source has to do for others. */
 static double politeness(const struct copier_load *load)
 {
-	return at_most_one(load->changes_rate / CHANGES_BUSY);
+	return strain(load->changes_rate, CHANGES_FREE, CHANGES_BUSY);
 }
 
 /* 1 and more. */
@@ -120,12 +129,6 @@ int64_t pace_work(const struct copier_load *load, int64_t chunk_time_us)
 	if (least_us < load->way_us) least_us = load->way_us;
 	if (least_us > chunk_time_us) least_us = chunk_time_us;
 	return chunk_time_us - (int64_t)(politeness(load) * (double)(chunk_time_us - least_us));
-}
-
-/* 0 to 1 as x goes from free to busy. Some queue is always there, and so is some lag. */
-static double strain(double x, double free, double busy)
-{
-	return at_most_one((x - free) / (busy - free));
 }
 
 /* 0 to 1: how much others wait for us. */

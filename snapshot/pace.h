@@ -2,10 +2,10 @@
  * snapshot/pace.h - how much to ask for in one chunk, and how long to wait
  * before asking again.
  *
- * A chunk should take about target_us on the server and bring about
- * target_bytes. Growth is careful (at most double), shrinking is not. Where even the
- * shortest chunk takes long, whatever it brings (a table of a thousand partitions), a chunk may
- * take twice as long as that: asking for less would only cost it more often. Pure arithmetic; one owner.
+ * A chunk should take about target_us on the server, be no more than work_us of
+ * work there and bring about target_bytes. Growth is careful (at most double), shrinking is not. Where even
+ * the shortest chunk takes long, whatever it brings (a table of a thousand partitions), a chunk may take
+ * twice as long as that: asking for less would only cost it more often. Pure arithmetic; one owner.
  */
 #ifndef SNAPSHOT_PACE_H
 #define SNAPSHOT_PACE_H

@@ -190,29 +190,10 @@ static bool damaged(struct err *err, struct slice entry)
 	return err_set(err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
 }
 
-/* A row with nothing special about it, and of a version that fits a byte. */
-static bool is_plain(struct slice entry)
-{
-	return entry.n > HEAD_SIZE && entry.p[0] == 0 && entry.p[HEAD_SIZE] > 0 && entry.p[HEAD_SIZE] < 0x80;
-}
-
-static void plain_head(struct slice entry, struct row_head *out)
-{
-	*out = (struct row_head){
-		.pos = pos_decode(entry.p + 1),
-		.version = entry.p[HEAD_SIZE],
-		.columns = {entry.p + HEAD_SIZE + 1, entry.n - HEAD_SIZE - 1},
-	};
-}
-
 bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err)
 {
 	struct cur c = cur_of(entry);
 
-	if (is_plain(entry)) {
-		plain_head(entry, out);
-		return true;
-	}
 	*out = (struct row_head){0};
 	if (!row_peek(entry, &out->flags, &out->pos) || flags_are_odd(out->flags)) return damaged(err, entry);
 	cur_bytes(&c, HEAD_SIZE);

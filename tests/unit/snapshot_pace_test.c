@@ -129,9 +129,10 @@ static void waits_double(void **state)
 
 static void a_run_waits_as_the_rest_is_busy(void **state)
 {
-	struct copier_load idle = {0}, busy = {.changes_rate = 25}, full = {.changes_rate = 200},
+	struct copier_load idle = {0}, busy = {.changes_rate = 27.5}, full = {.changes_rate = 200},
 					   many = {.changes_rate = 600}, lag = {.lag_us = 1125000}, late = {.lag_us = 100000000},
-					   queue = {.queue_fill = 1}, some = {.queue_fill = 0.8, .lag_us = 200000};
+					   queue = {.queue_fill = 1},
+					   some = {.queue_fill = 0.8, .lag_us = 200000, .changes_rate = 4};
 	struct pace p = start(10000);
 
 	(void)state;
@@ -156,7 +157,7 @@ static void a_run_waits_as_the_rest_is_busy(void **state)
 
 static void chunks_are_small_while_the_source_is_busy(void **state)
 {
-	struct copier_load idle = {.way_us = 500}, busy = {.changes_rate = 25, .way_us = 500},
+	struct copier_load idle = {.way_us = 500}, busy = {.changes_rate = 27.5, .way_us = 500},
 					   full = {.changes_rate = 200, .way_us = 500},
 					   many = {.changes_rate = 3000, .way_us = 500},
 					   far = {.changes_rate = 200, .way_us = 30000},
