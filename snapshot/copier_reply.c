@@ -254,7 +254,7 @@ bool copier_chunk_is_whole(struct copier *c, uint64_t id, const struct slice *la
 	if (!r) return false;
 	if (r->fate != REQUEST_WANTED || !may_ask_ahead(c, r, nrows, bytes)) return true;
 	if (r->nrows > 0 || r->end_known)
-		return err_set(err, ERR_BUG, "chunk of %s: its rows have come", name_of(r));
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: its rows came twice", name_of(r));
 	if (!expects_row(r, n, err) || !take_key(r, last, &k, err))
 		return err_wrap(err, "chunk of %s", name_of(r));
 	set_cursor(r, &k);
@@ -405,7 +405,8 @@ bool copier_chunk_end(struct copier *c, uint64_t id, int64_t elapsed_us, int64_t
 	if (r->fate == REQUEST_WANTED && !r->window->has_snapshot)
 		return err_set(err, ERR_PROTOCOL, "chunk of %s: it ended without a snapshot", name_of(r));
 	if (r->fate == REQUEST_WANTED && r->end_known && r->nrows != r->limit)
-		return err_set(err, ERR_BUG, "chunk of %s: %u rows, %u told", name_of(r), r->nrows, r->limit);
+		return err_set(err, ERR_PROTOCOL, "chunk of %s: %u rows came, not %u", name_of(r), r->nrows,
+					   r->limit);
 	if (r->fate == REQUEST_WANTED && r->pub.kind == CHUNK_PAGE && r->nrows > 0 && !r->end_known &&
 		stands_still(r, err))
 		return false;

@@ -197,7 +197,7 @@ bool run_record_decode(struct slice bytes, struct run_record *out, struct err *e
 	out->started_us = (int64_t)cur_u64(&c);
 	out->ended_us = (int64_t)cur_u64(&c);
 	take_request(&c, &text, out);
-	if (cur_done(&c)) return true;
+	if (cur_done(&c) && out->id != 0) return true; /* 0 stands for no run */
 	run_record_free(out);
 	return damaged(err, "run", bytes.n);
 }

@@ -166,8 +166,10 @@ static void it_is_told_once_and_truly(void **state)
 	copying(f, 1);
 	whole_page(f, "10:10:", 500, 1);
 	assert_false(copier_chunk_is_whole(f->c, f->r->id, texts, 2, 200, 1000, &ahead, &f->err));
+	assert_int_equal(f->err.kind, ERR_PROTOCOL); /* a server's doing */
 	rows(f, 1, 199);
 	assert_false(copier_chunk_end(f->c, f->r->id, 1000, f->now, &f->err));
+	assert_int_equal(f->err.kind, ERR_PROTOCOL);
 }
 
 static void a_page_that_stands_still_is_noticed(void **state)

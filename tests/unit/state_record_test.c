@@ -227,6 +227,20 @@ static void table_records_round_trip(void **state)
 	table_record_free(&got);
 }
 
+static void no_run_has_the_number_that_stands_for_none(void **state)
+{
+	struct run_record none = run, got;
+	struct buf b = {0};
+	struct err err = {0};
+
+	(void)state;
+	none.id = 0;
+	run_record_encode(&none, &b);
+	assert_false(run_record_decode((struct slice){b.p, b.n}, &got, &err));
+	assert_int_equal(err.kind, ERR_CORRUPT);
+	buf_finish(&b);
+}
+
 static void run_records_round_trip(void **state)
 {
 	struct run_record got;
@@ -411,6 +425,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table_records_round_trip),
+		cmocka_unit_test(no_run_has_the_number_that_stands_for_none),
 		cmocka_unit_test(run_records_round_trip),
 		cmocka_unit_test(checkpoint_and_lineage_round_trip),
 		cmocka_unit_test(a_history_round_trips),
