@@ -100,7 +100,7 @@ class Run:
 
     def terminate(self, x):
         self.expected = {0}
-        self.tm.process.send_signal(signal.SIGTERM)
+        self.tm.terminate()
         self.tm.process.wait(30)
 
     def slow_syncs(self, x):

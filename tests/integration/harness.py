@@ -493,9 +493,14 @@ class Tidemark:
         except subprocess.TimeoutExpired:
             raise Failure(f"tidemark did not exit within {timeout} s")
 
+    def terminate(self):
+        """Sends SIGTERM, to a program that has come as far as to catch it: before that it dies of it, like any."""
+        until("it catches SIGTERM", lambda: not self.is_running() or catches(self.pid, signal.SIGTERM), interval=0.002)
+        self.process.send_signal(signal.SIGTERM)
+
     def stop(self, timeout=30):
         """SIGTERM must end it with 0."""
-        self.process.send_signal(signal.SIGTERM)
+        self.terminate()
         code = self.wait_exit(timeout)
         self.process = None
         check(code == 0, lambda: f"SIGTERM gave exit {code}")
@@ -802,16 +807,25 @@ def is_sanitized():
     return b"__asan_init" in data or b"__tsan_init" in data
 
 
-def anonymous_kib(pid):
-    """Anonymous resident memory: RssAnon, which the store's mapped file is not part of."""
+def process_status(pid, field):
+    """A field of proc(5)'s status, "0" if there is no such process."""
     try:
         with open(f"/proc/{pid}/status") as f:
             for line in f:
-                if line.startswith("RssAnon:"):
-                    return int(line.split()[1])
+                if line.startswith(f"{field}:"):
+                    return line.split()[1]
     except (FileNotFoundError, ProcessLookupError):
         pass
-    return 0
+    return "0"
+
+
+def anonymous_kib(pid):
+    """Anonymous resident memory: RssAnon, which the store's mapped file is not part of."""
+    return int(process_status(pid, "RssAnon"))
+
+
+def catches(pid, signum):
+    return int(process_status(pid, "SigCgt"), 16) >> (signum - 1) & 1 == 1
 
 
 class MemoryWatch(threading.Thread):
