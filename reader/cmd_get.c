@@ -93,18 +93,16 @@ static bool get(const struct options *o, tidemark *tm, struct err *err)
 	return ok;
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	tidemark *tm = NULL;
 	bool ok;
 
-	if (options_argc(o) < 2) {
-		err_set(err, ERR_CONFIG, "get needs a TABLE and the value of each key column");
-		return EXIT_USAGE;
-	}
+	if (options_argc(o) < 2)
+		return err_set(err, ERR_CONFIG, "get needs a TABLE and the value of each key column");
 	ok = view_open(options_string(o, "store"), &tm, err) && get(o, tm, err);
 	tidemark_close(tm);
-	return ok ? EXIT_OK : EXIT_RUNTIME;
+	return ok;
 }
 
 const struct command command_get = {

@@ -309,7 +309,6 @@ static bool repeat_sessions(struct loop *l, const struct session_config *c, cons
 			return false;
 		began_us = loop_now_us();
 	}
-	*err = (struct err){.kind = ERR_NONE}; /* what was overcome */
 	return true;
 }
 
@@ -332,38 +331,42 @@ static struct desk *open_desk(struct loop *l, const char *dir, struct requests *
 	return desk;
 }
 
-static void serve(struct loop *l, struct session_config *c, const struct options *o, struct err *err)
+static bool serve(struct loop *l, struct session_config *c, const struct options *o, struct err *err)
 {
+	bool good;
 	c->requests = requests_create(c->store);
 	struct desk *desk = open_desk(l, options_string(o, "store"), c->requests);
-	if (run_sessions(l, c, o, err)) {
+	good = run_sessions(l, c, o, err);
+	if (good) {
 		log_info("done", KV_END);
 	} else if (err->kind == ERR_STOPPED) {
 		log_info("stopped", KV_END);
-		*err = (struct err){.kind = ERR_NONE};
+		good = true;
 	}
 	desk_close(desk);
 	requests_destroy(c->requests);
+	return good;
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	struct session_config c = {.store = NULL};
 	struct words words = {.patterns = NULL};
 	struct loop loop;
+	bool good = false;
 	if (!read_config(o, &c, &words, err) || !conninfo_display(c.attach.source, &words.display, err) ||
 		!loop_init(&loop, err))
 		goto out;
 	c.source_display = words.display;
 	if (store_open(options_string(o, "store"), STORE_WRITE, &c.store, err)) {
 		log_info("store opened", KV_S("store", options_string(o, "store")), KV_END);
-		serve(&loop, &c, o, err);
+		good = serve(&loop, &c, o, err);
 	}
 	store_close(c.store);
 	loop_finish(&loop);
 out:
 	free_words(&words);
-	return EXIT_OK;
+	return good;
 }
 
 const struct command command_run = {

@@ -94,15 +94,12 @@ static bool scan(struct scan *s, struct err *err)
 	return ok;
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	struct scan s = {0};
 	bool ok;
 
-	if (options_argc(o) != 1) {
-		err_set(err, ERR_CONFIG, "scan needs one TABLE");
-		return EXIT_USAGE;
-	}
+	if (options_argc(o) != 1) return err_set(err, ERR_CONFIG, "scan needs one TABLE");
 	output_init(&s.out, STDOUT_FILENO);
 	ok = view_open(options_string(o, "store"), &s.tm, err) && prepare(&s, o, err) && scan(&s, err);
 	printer_finish(&s.printer);
@@ -110,7 +107,7 @@ static int run(const struct options *o, struct err *err)
 	keyarg_finish(&s.to);
 	output_finish(&s.out);
 	tidemark_close(s.tm);
-	return ok ? EXIT_OK : EXIT_RUNTIME;
+	return ok;
 }
 
 const struct command command_scan = {

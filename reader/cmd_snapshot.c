@@ -238,16 +238,15 @@ static bool list(const struct options *o, struct err *err)
 
 /* ---- the command ---- */
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	static const char *const actions[] = {"start", "pause", "resume", "stop"};
 	const char *action = options_argc(o) > 0 ? options_arg(o, 0) : "";
-	if (strcmp(action, "list") == 0) return list(o, err) ? EXIT_OK : EXIT_RUNTIME;
+	if (strcmp(action, "list") == 0) return list(o, err);
 	for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-		if (strcmp(action, actions[i]) == 0) return ask(o, err) ? EXIT_OK : EXIT_RUNTIME;
-	err_set(err, ERR_CONFIG, "snapshot needs one of start, pause, resume, stop and list first%s%.64s",
-			*action != '\0' ? ", and got " : "", action);
-	return EXIT_USAGE;
+		if (strcmp(action, actions[i]) == 0) return ask(o, err);
+	return err_set(err, ERR_CONFIG, "snapshot needs one of start, pause, resume, stop and list first%s%.64s",
+				   *action != '\0' ? ", and got " : "", action);
 }
 
 const struct command command_snapshot = {

@@ -364,21 +364,19 @@ static bool status(const struct options *o, tidemark *tm, struct output *out, st
 	return ok && output_flush(out, err);
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	struct output out;
 	tidemark *tm = NULL;
 	bool ok;
 
-	if (options_argc(o) != 0) {
-		err_set(err, ERR_CONFIG, "status takes no arguments, and got %s", options_arg(o, 0));
-		return EXIT_USAGE;
-	}
+	if (options_argc(o) != 0)
+		return err_set(err, ERR_CONFIG, "status takes no arguments, and got %s", options_arg(o, 0));
 	output_init(&out, STDOUT_FILENO);
 	ok = view_open(options_string(o, "store"), &tm, err) && status(o, tm, &out, err);
 	output_finish(&out);
 	tidemark_close(tm);
-	return ok ? EXIT_OK : EXIT_RUNTIME;
+	return ok;
 }
 
 const struct command command_status = {

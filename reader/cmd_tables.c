@@ -72,22 +72,20 @@ static bool put_tables(tidemark *tm, bool json, struct output *out, struct err *
 	return rc == 0 ? output_flush(out, err) : err_of_tidemark(err, rc, tm);
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	struct output out;
 	tidemark *tm = NULL;
 	bool ok;
 
-	if (options_argc(o) != 0) {
-		err_set(err, ERR_CONFIG, "tables takes no arguments, and got %s", options_arg(o, 0));
-		return EXIT_USAGE;
-	}
+	if (options_argc(o) != 0)
+		return err_set(err, ERR_CONFIG, "tables takes no arguments, and got %s", options_arg(o, 0));
 	output_init(&out, STDOUT_FILENO);
 	ok =
 		view_open(options_string(o, "store"), &tm, err) && put_tables(tm, options_flag(o, "json"), &out, err);
 	output_finish(&out);
 	tidemark_close(tm);
-	return ok ? EXIT_OK : EXIT_RUNTIME;
+	return ok;
 }
 
 const struct command command_tables = {

@@ -114,23 +114,21 @@ static bool wait_for(struct wait *w, struct err *err)
 	}
 }
 
-static int run(const struct options *o, struct err *err)
+static bool run(const struct options *o, struct err *err)
 {
 	struct wait w = {.dir = options_string(o, "store"), .bounded = options_is_set(o, "timeout")};
 	bool ok;
 
-	if (options_argc(o) != 1 || !lsn_parse(options_arg(o, 0), &w.target)) {
-		err_set(err, ERR_CONFIG, "wait needs one LSN as PostgreSQL prints it, like 16/B374D848%s%s",
-				options_argc(o) > 0 ? ", and got " : "", options_argc(o) > 0 ? options_arg(o, 0) : "");
-		return EXIT_USAGE;
-	}
+	if (options_argc(o) != 1 || !lsn_parse(options_arg(o, 0), &w.target))
+		return err_set(err, ERR_CONFIG, "wait needs one LSN as PostgreSQL prints it, like 16/B374D848%s%s",
+					   options_argc(o) > 0 ? ", and got " : "", options_argc(o) > 0 ? options_arg(o, 0) : "");
 	if (w.bounded) {
 		w.timeout_s = options_int(o, "timeout");
 		w.deadline_ms = now_ms() + (int64_t)w.timeout_s * 1000;
 	}
 	ok = wait_for(&w, err);
 	tidemark_close(w.tm);
-	return ok ? EXIT_OK : EXIT_RUNTIME;
+	return ok;
 }
 
 const struct command command_wait = {

@@ -29,8 +29,8 @@ struct command {
 	const char *summary;   /* one line */
 	const char *detail;    /* paragraphs for --help (options_print_text); may be NULL */
 	const struct option_spec *options;
-	/* Returns an exit code with err unset, or sets err (kind decides the code) and returns anything. */
-	int (*run)(const struct options *o, struct err *err);
+	/* False: err is set, and its kind decides the exit code. True: what err may hold was overcome. */
+	bool (*run)(const struct options *o, struct err *err);
 };
 
 /* Options that more than one command has, for their tables. */

@@ -84,15 +84,17 @@ static bool find_command(const char *word, const struct command **out, struct er
 	return unknown_command(word, err);
 }
 
-static int show_help(int argc, char *const *argv, struct err *err)
+static bool show_help(int argc, char *const *argv, struct err *err)
 {
 	const struct command *c;
 
-	if (argc == 0)
+	if (argc == 0) {
 		print_overview(stdout);
-	else if (find_command(argv[0], &c, err))
-		print_command_help(c);
-	return EXIT_OK;
+		return true;
+	}
+	if (!find_command(argv[0], &c, err)) return false;
+	print_command_help(c);
+	return true;
 }
 
 /* ---- running ---- */
@@ -110,41 +112,35 @@ static bool parse_options(const struct command *c, int argc, char *const *argv, 
 	return false;
 }
 
-static int run_command(const struct command *c, int argc, char *const *argv, struct err *err)
+static bool run_command(const struct command *c, int argc, char *const *argv, struct err *err)
 {
 	struct options *o;
-	int code = EXIT_OK;
+	bool good = true;
 
-	if (!parse_options(c, argc, argv, &o, err)) return EXIT_USAGE;
+	if (!parse_options(c, argc, argv, &o, err)) return false;
 	if (options_help(o))
 		print_command_help(c);
 	else
-		code = c->run(o, err);
+		good = c->run(o, err);
 	options_free(o);
-	return code;
+	return good;
 }
 
-/* argv begins with the word after "tidemark". Returns the exit code, or sets err. */
-static int run(int argc, char *const *argv, struct err *err)
+/* argv begins with the word after "tidemark". */
+static bool run(int argc, char *const *argv, struct err *err)
 {
 	const struct command *c;
 
-	if (argc == 0) {
-		print_overview(stderr);
-		return EXIT_USAGE;
-	}
 	if (strcmp(argv[0], "--version") == 0) {
 		puts("tidemark " TIDEMARK_VERSION);
-		return EXIT_OK;
+		return true;
 	}
 	if (strcmp(argv[0], "help") == 0 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
 		return show_help(argc - 1, argv + 1, err);
 	if (argv[0][0] == '-')
-		err_set(err, ERR_CONFIG, "unknown option %.*s before the command; see \"tidemark help\"",
-				(int)strcspn(argv[0], "="), argv[0]);
-	else if (find_command(argv[0], &c, err))
-		return run_command(c, argc - 1, argv + 1, err);
-	return EXIT_USAGE;
+		return err_set(err, ERR_CONFIG, "unknown option %.*s before the command; see \"tidemark help\"",
+					   (int)strcspn(argv[0], "="), argv[0]);
+	return find_command(argv[0], &c, err) && run_command(c, argc - 1, argv + 1, err);
 }
 
 /* Output that did not arrive is a failure, except that nobody wanted it (EPIPE). */
@@ -189,16 +185,19 @@ int main(int argc, char **argv)
 {
 	char **words = copy_words(argc, argv);
 	struct err err = {0};
-	int code;
+	int code = EXIT_OK;
 
 	conninfo_hide_args(argc, argv);
 	signal(SIGPIPE, SIG_IGN); /* a lost peer, be it a server or `| head`, comes back as EPIPE */
 	signal(SIGXFSZ, SIG_IGN); /* a file at the limit of its size comes back as EFBIG */
 	occupy_standard_fds();
 	if (words == NULL) abort();
-	code = argc > 0 ? run(argc - 1, words + 1, &err) : EXIT_USAGE;
-	if (err.kind == ERR_NONE && !flush_stdout(&err)) code = EXIT_RUNTIME;
-	if (err.kind != ERR_NONE) code = report(&err);
+	if (argc < 2) {
+		print_overview(stderr);
+		code = EXIT_USAGE;
+	} else if (!run(argc - 1, words + 1, &err) || !flush_stdout(&err)) {
+		code = report(&err);
+	}
 	free_words(words);
 	return code;
 }

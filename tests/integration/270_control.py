@@ -182,6 +182,22 @@ def test_long_path_and_stale_socket():
         wait_done(tm, "three")
 
 
+def test_daemon_that_does_not_listen_yet():
+    """It has the store a moment before it listens. A command that comes then waits for it, and has succeeded."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        make(server)
+        tm.start()
+        tm.wait_live("t")
+        path = os.path.join(tm.store, "control.sock")
+        os.rename(path, path + ".later")
+        listens = threading.Timer(0.5, os.rename, (path + ".later", path))
+        listens.start()
+        r = tm.cmd("snapshot", "start", "t", "--id", "early")
+        check(not listens.is_alive(), "the command did not wait")
+        check(r.code == 0 and b"accepted" in r.out and r.err == "", r)
+        wait_done(tm, "early")
+
+
 def test_source_away():
     """The socket lives as long as the daemon. What is asked meanwhile is done when the source is back."""
     with Server() as server, Tidemark(server, "public.t") as tm:
