@@ -144,21 +144,11 @@ void row_stamp(uint8_t *entry, struct pos pos)
 	pos_encode(pos, entry + 1);
 }
 
-static uint32_t take_version(struct cur *c)
-{
-	uint64_t v = cur_varint(c);
-
-	if (v == 0 || v > UINT32_MAX) c->bad = true;
-	return c->bad ? 0 : (uint32_t)v;
-}
-
 uint32_t row_version(struct slice entry)
 {
-	struct cur c = cur_of(entry);
-	uint8_t flags = cur_u8(&c);
+	struct row_head head;
 
-	cur_bytes(&c, POS_SIZE);
-	return flags & ROW_DELETED ? 0 : take_version(&c);
+	return row_begin(entry, &head) ? head.version : 0;
 }
 
 /* Combinations that no encoder makes. */
@@ -190,22 +180,26 @@ static bool damaged(struct err *err, struct slice entry)
 	return err_set(err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
 }
 
+/* What is between version and columns. */
+static bool take_middle(struct slice entry, size_t ncolumns, struct row_head *head, struct err *err)
+{
+	struct cur c = cur_of(head->columns);
+
+	if (head->flags == 0) return true; /* nothing, nearly always */
+	if (flags_are_odd(head->flags)) return damaged(err, entry);
+	if (head->flags & ROW_DOUBT) take_doubt(&c, ncolumns, head);
+	if (head->flags & ROW_LONG_KEY) {
+		head->full_key = cur_blob(&c);
+		if (head->full_key.n == 0) c.bad = true;
+	}
+	if (c.bad || ((head->flags & ROW_DELETED) && !cur_done(&c))) return damaged(err, entry);
+	head->columns = (struct slice){c.p, (size_t)(c.end - c.p)};
+	return true;
+}
+
 bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err)
 {
-	struct cur c = cur_of(entry);
-
-	*out = (struct row_head){0};
-	if (!row_peek(entry, &out->flags, &out->pos) || flags_are_odd(out->flags)) return damaged(err, entry);
-	cur_bytes(&c, HEAD_SIZE);
-	if (!(out->flags & ROW_DELETED)) out->version = take_version(&c);
-	if (out->flags & ROW_DOUBT) take_doubt(&c, ncolumns, out);
-	if (out->flags & ROW_LONG_KEY) {
-		out->full_key = cur_blob(&c);
-		if (out->full_key.n == 0) c.bad = true;
-	}
-	if (c.bad || ((out->flags & ROW_DELETED) && !cur_done(&c))) return damaged(err, entry);
-	out->columns = (struct slice){c.p, (size_t)(c.end - c.p)};
-	return true;
+	return row_begin(entry, out) ? take_middle(entry, ncolumns, out, err) : damaged(err, entry);
 }
 
 static void take_cell(struct cur *c, struct cell *cell)
@@ -225,18 +219,13 @@ static void take_cell(struct cur *c, struct cell *cell)
 	}
 }
 
-/* The code at *p, which moves behind it. False: there is none. */
-static inline bool take_code(const uint8_t **p, const uint8_t *end, uint64_t *code)
+/* A code of more than one byte; NULL: damaged, else what is behind it. */
+static const uint8_t *take_long_code(const uint8_t *p, const uint8_t *end, uint64_t *code)
 {
-	struct cur rest = {.p = *p, .end = end};
+	struct cur c = {.p = p, .end = end};
 
-	if (*p < end && **p < 0x80) {
-		*code = *(*p)++;
-		return true;
-	}
-	*code = cur_varint(&rest);
-	*p = rest.p;
-	return !rest.bad;
+	*code = cur_varint(&c);
+	return c.bad ? NULL : c.p;
 }
 
 /* Of a row without doubt, which nearly all are: a scan spends its time here. False: damaged. */
@@ -244,36 +233,64 @@ static bool take_plain_cells(struct slice columns, struct cell *cells, size_t nc
 {
 	const uint8_t *p = columns.p, *end = p + columns.n;
 
-	for (size_t i = 0; i < ncolumns; i++) {
-		uint64_t code, n;
+	for (struct cell *cell = cells; cell < cells + ncolumns; cell++) {
+		uint64_t code;
 
-		if (!take_code(&p, end, &code) || code == CODE_ABSENT) return false;
-		cells[i].doubt = false;
-		cells[i].kind = code == CODE_NULL ? CELL_NULL : CELL_TEXT;
-		n = code == CODE_NULL ? 0 : code - CODE_TEXT;
-		if (n > (size_t)(end - p)) return false;
-		cells[i].text = (struct slice){code == CODE_NULL ? NULL : p, n};
-		p += n;
+		if (p < end && *p < 0x80)
+			code = *p++;
+		else if (!(p = take_long_code(p, end, &code)))
+			return false;
+		cell->doubt = false;
+		if (code < CODE_TEXT) {
+			if (code == CODE_ABSENT) return false;
+			cell->kind = CELL_NULL;
+			cell->text = (struct slice){0};
+			continue;
+		}
+		if (code - CODE_TEXT > (size_t)(end - p)) return false;
+		cell->kind = CELL_TEXT;
+		cell->text = (struct slice){p, code - CODE_TEXT};
+		p += code - CODE_TEXT;
 	}
 	return p == end;
 }
 
-bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
-				struct err *err)
+/* Of a row with columns in doubt. */
+static bool take_cells(const struct row_head *head, struct cell *cells, size_t ncolumns)
 {
-	struct cur c;
+	struct cur c = cur_of(head->columns);
 	bool absent = false;
 
-	if (!row_head(entry, ncolumns, head, err)) return false;
-	if (head->flags & ROW_DELETED) return true;
-	if (!(head->flags & ROW_DOUBT))
-		return take_plain_cells(head->columns, cells, ncolumns) || damaged(err, entry);
-	c = cur_of(head->columns);
 	for (size_t i = 0; i < ncolumns; i++) {
 		cells[i].doubt = bitmap_get(head->doubt, i);
 		take_cell(&c, &cells[i]);
 		absent |= cells[i].kind == CELL_ABSENT;
 	}
-	if (!cur_done(&c) || absent != ((head->flags & ROW_HIDDEN) != 0)) return damaged(err, entry);
-	return true;
+	return cur_done(&c) && absent == ((head->flags & ROW_HIDDEN) != 0);
+}
+
+static bool finish_marked(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
+						  struct err *err)
+{
+	bool good = true;
+
+	if (!take_middle(entry, ncolumns, head, err)) return false;
+	if (head->flags & ROW_DOUBT)
+		good = take_cells(head, cells, ncolumns);
+	else if (!(head->flags & ROW_DELETED))
+		good = take_plain_cells(head->columns, cells, ncolumns);
+	return good || damaged(err, entry);
+}
+
+bool row_finish(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
+				struct err *err)
+{
+	if (head->flags != 0) return finish_marked(entry, ncolumns, head, cells, err);
+	return take_plain_cells(head->columns, cells, ncolumns) || damaged(err, entry);
+}
+
+bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
+				struct err *err)
+{
+	return row_begin(entry, head) ? row_finish(entry, ncolumns, head, cells, err) : damaged(err, entry);
 }

@@ -70,6 +70,13 @@ bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct 
 /* Decodes all columns into cells[ncolumns]; texts point into entry. A marker leaves cells as they are. */
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err);
+/*
+ * row_decode() in two steps, for who has to find ncolumns in between. The first takes flags, position and
+ * version, and leaves the rest in head->columns. False: damaged.
+ */
+static inline bool row_begin(struct slice entry, struct row_head *head);
+bool row_finish(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
+				struct err *err);
 
 #define ROW_PEEK_SIZE (1 + POS_SIZE)
 /* Flags and position alone; false when shorter than that. */
@@ -78,6 +85,24 @@ static inline bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos)
 	if (entry.n < ROW_PEEK_SIZE) return false;
 	*flags = entry.p[0];
 	*pos = pos_decode(entry.p + 1);
+	return true;
+}
+
+/* Here in full: a scan of the store is little else. */
+static inline bool row_begin(struct slice entry, struct row_head *head)
+{
+	struct cur c = cur_of(entry);
+	uint64_t version;
+
+	*head = (struct row_head){0};
+	if (!row_peek(entry, &head->flags, &head->pos)) return false;
+	cur_bytes(&c, ROW_PEEK_SIZE);
+	if (!(head->flags & ROW_DELETED)) {
+		version = cur_varint(&c);
+		if (version == 0 || version > UINT32_MAX) return false;
+		head->version = (uint32_t)version;
+	}
+	head->columns = (struct slice){c.p, (size_t)(c.end - c.p)};
 	return true;
 }
 

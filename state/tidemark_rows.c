@@ -78,17 +78,33 @@ static int in_table(struct tidemark_table *t, struct err *err)
 	return tidemark_fail_err(t->tm, err);
 }
 
-/* Decodes a visible row. head->full_key is the key when it is a long one. */
+static int damaged(struct tidemark_table *t, struct slice entry)
+{
+	struct err err;
+
+	err_set(&err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
+	return in_table(t, &err);
+}
+
+/* The rows of a table mostly have one version. */
+static const struct layout *view_layout(struct tidemark_table *t, const struct row_view *v, uint32_t version,
+										int *rc)
+{
+	return v->layout && v->layout->schema->version == version ? v->layout : table_layout(t, version, rc);
+}
+
+/* Decodes a visible row, of which *head has the beginning. head->full_key becomes the key when it is a long
+ * one. */
 static int view_take(struct tidemark_table *t, struct row_view *v, struct slice entry, struct row_head *head,
 					 tidemark_row *out)
 {
 	int rc = 0;
 	struct err err;
 
-	v->layout = table_layout(t, row_version(entry), &rc);
+	v->layout = view_layout(t, v, head->version, &rc);
 	if (!v->layout) return rc;
 	view_room(v, v->layout->schema->ncolumns);
-	if (!row_decode(entry, v->layout->schema->ncolumns, head, v->cells, &err)) return in_table(t, &err);
+	if (!row_finish(entry, v->layout->schema->ncolumns, head, v->cells, &err)) return in_table(t, &err);
 	v->entry = entry;
 	v->ncolumns = t->schema->ncolumns;
 	v->copied = false;
@@ -101,17 +117,6 @@ static int view_take(struct tidemark_table *t, struct row_view *v, struct slice 
 		.priv = v,
 	};
 	return TIDEMARK_OK;
-}
-
-/* Flags of an entry; it is damaged when there are none. */
-static int entry_flags(struct tidemark_table *t, struct slice entry, uint8_t *flags)
-{
-	struct pos pos;
-	struct err err;
-
-	if (row_peek(entry, flags, &pos)) return TIDEMARK_OK;
-	err_set(&err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
-	return in_table(t, &err);
 }
 
 /* ---- keys ---- */
@@ -154,15 +159,13 @@ static int get_entry(struct tidemark_table *t, struct slice stored, bool is_long
 	struct slice entry;
 	struct row_head head;
 	struct err err;
-	uint8_t flags;
 	bool found;
 	int rc;
 
 	if (!store_row_get(t->tm->txn, t->record.id, stored, &entry, &found, &err)) return in_table(t, &err);
 	if (!found) return no_such_row(t);
-	rc = entry_flags(t, entry, &flags);
-	if (rc != 0) return rc;
-	if (flags & (ROW_DELETED | ROW_HIDDEN)) return no_such_row(t);
+	if (!row_begin(entry, &head)) return damaged(t, entry);
+	if (head.flags & (ROW_DELETED | ROW_HIDDEN)) return no_such_row(t);
 	rc = view_take(t, &t->view, entry, &head, out);
 	if (rc != 0 || is_same_key(&head, (struct slice){t->full_key.p, t->full_key.n}, is_long)) return rc;
 	*out = (tidemark_row){0};
@@ -215,7 +218,6 @@ static bool is_within(const struct tidemark_cursor *c, struct slice full)
 {
 	int d;
 
-	if (c->to.n == 0 && c->from.n == 0) return true;
 	d = compare_start(full, &c->to, SIZE_MAX);
 	if (c->to.n > 0 && (d > 0 || (d == 0 && c->to_is_whole && full.n > c->to.n))) return false;
 	if (c->from.n <= KEY_PREFIX) return true; /* the scan started there */
@@ -286,14 +288,16 @@ static int cursor_take(tidemark_cursor *c, struct slice stored, struct slice ent
 					   tidemark_row *out)
 {
 	struct row_head head;
-	uint8_t flags = 0;
-	int rc = entry_flags(c->table, entry, &flags);
+	bool bounded;
+	int rc;
 
 	*shown = false;
-	if (rc != 0 || flags & (ROW_DELETED | ROW_HIDDEN)) return rc;
-	if (!(flags & ROW_LONG_KEY) && !is_within(c, stored)) return TIDEMARK_OK;
+	if (!row_begin(entry, &head)) return damaged(c->table, entry);
+	if (head.flags & (ROW_DELETED | ROW_HIDDEN)) return TIDEMARK_OK;
+	bounded = c->from.n > 0 || c->to.n > 0;
+	if (bounded && !(head.flags & ROW_LONG_KEY) && !is_within(c, stored)) return TIDEMARK_OK;
 	rc = view_take(c->table, &c->view, entry, &head, out);
-	*shown = rc == 0 && (!(flags & ROW_LONG_KEY) || is_within(c, head.full_key));
+	*shown = rc == 0 && (!bounded || !(head.flags & ROW_LONG_KEY) || is_within(c, head.full_key));
 	return rc;
 }
 
@@ -303,13 +307,13 @@ int tidemark_next(tidemark_cursor *c, tidemark_row *out)
 	struct slice stored, entry;
 	struct err err;
 	bool found, shown = false;
-	int rc = 0;
+	int rc = TIDEMARK_OK;
 
-	*out = (tidemark_row){0};
-	if (!t) return TIDEMARK_E_ARGUMENT; /* its transaction has ended, and its handle may be closed */
+	if (!t) rc = TIDEMARK_E_ARGUMENT; /* its transaction has ended, and its handle may be closed */
 	while (rc == 0 && !shown) {
-		if (!store_scan_next(c->scan, &stored, &entry, &found, &err)) return in_table(t, &err);
-		if (!found || is_behind(c, stored))
+		if (!store_scan_next(c->scan, &stored, &entry, &found, &err))
+			rc = in_table(t, &err);
+		else if (!found || is_behind(c, stored))
 			rc = tidemark_fail(t->tm, TIDEMARK_E_NOTFOUND, "no more rows");
 		else
 			rc = cursor_take(c, stored, entry, &shown, out);
