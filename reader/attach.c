@@ -282,15 +282,25 @@ static bool report_wait(void *ctx, int64_t waited_us, struct err *err)
 	return true;
 }
 
-static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
+/* It is there as long as the walsender is: a refusal means that this has ended, whatever code it has. */
+static bool set_snapshot(struct attachment *a, const char *name, struct err *err)
 {
 	char *literal = quote_literal(name), *sql = NULL;
 	if (asprintf(&sql, "SET TRANSACTION SNAPSHOT %s", literal) < 0) abort();
-	bool good = run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err) && run_sql(a, sql, err) &&
-				catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) &&
-				run_sql(a, "COMMIT", err);
+	bool good = run_sql(a, sql, err);
 	free(sql);
 	free(literal);
+	if (good || err->kind == ERR_STOPPED || err->kind == ERR_NOMEM) return good;
+	err->kind = ERR_RETRY;
+	return err_wrap(err, "the slot's snapshot is gone");
+}
+
+static bool import_snapshot(struct attachment *a, const char *name, struct err *err)
+{
+	bool good = run_sql(a, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err) &&
+				set_snapshot(a, name, err) &&
+				catalog_ask_text(a->sql, "SELECT pg_catalog.pg_current_snapshot()", &a->gate, err) &&
+				run_sql(a, "COMMIT", err);
 	return good && (a->gate != NULL || err_set(err, ERR_PROTOCOL, "the server's snapshot is not understood"));
 }
 

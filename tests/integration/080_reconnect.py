@@ -1,5 +1,7 @@
 """Connections that break: the daemon comes back by itself and nothing is lost or doubled."""
 
+import os
+import signal
 import time
 
 import psycopg2.extras
@@ -30,6 +32,38 @@ def test_terminated_backends():
             load.stop()
             tm.equal(*TABLES)
             check(tm.is_running(), "it exited")
+
+
+def test_walsender_ends_with_the_slots_snapshot():
+    """What the new slot's snapshot lives on is gone before the other connection has taken it over."""
+    with Server() as server, Tidemark(server, "public.t") as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'v')")
+        older = server.connect(autocommit=False)
+        older.cursor().execute("SELECT pg_current_xact_id()")
+        tm.start()
+
+        def backend(kind):
+            return server.value("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tidemark%%'"
+                                " AND backend_type = %s", kind)
+        until("the slot waits for the older transaction", lambda: server.value(
+            "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted", backend("walsender") or 0))
+        reader = backend("client backend")
+        os.kill(reader, signal.SIGSTOP)
+        try:
+            older.commit()
+            until("the slot is there", lambda: server.value(
+                "SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL"))
+            time.sleep(0.2)
+            sender = backend("walsender")
+            server.value("SELECT pg_terminate_backend(%s)", sender)
+            until("the walsender is gone", lambda: backend("walsender") != sender)
+        finally:
+            os.kill(reader, signal.SIGCONT)
+        older.close()
+        tm.wait_live("t")
+        tm.wait_log("the slot's snapshot is gone")
+        tm.equal("t")
+        tm.stop()
 
 
 def test_server_stops_and_comes_back():
