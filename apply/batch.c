@@ -40,6 +40,7 @@ struct op *batch_add(struct batch *b, enum op_kind kind)
 	if (b->n == b->cap) ops_grow(b);
 	op = &b->ops[b->n++];
 	*op = (struct op){.kind = (uint8_t)kind};
+	b->ncommits += kind == OP_COMMIT;
 	return op;
 }
 

@@ -125,6 +125,7 @@ struct batch {
 	struct arena arena;
 	struct op *ops;
 	size_t n, cap;
+	size_t ncommits; /* OP_COMMIT among them */
 };
 
 struct batch *batch_create(void);

@@ -32,9 +32,10 @@ struct worker {
 	pthread_mutex_t mutex;  /* guards everything down to `applier` */
 	pthread_cond_t arrived; /* a batch, or the order to stop */
 	struct batch *head, **tail;
-	size_t ends;                   /* queued batches in which some source transaction ends */
-	int64_t ends_us[WORKER_FLOOD]; /* when the last of those came, in turn from next_end on; 0 = not yet */
-	unsigned next_end;
+	size_t ends; /* queued batches in which some source transaction ends */
+	int64_t
+		came_us[WORKER_FLOOD]; /* when the last transactions came, in turn from next_came on; 0 = not yet */
+	unsigned next_came;
 	bool full; /* since the bound was reached, until half of it is free */
 	bool stopping, finish;
 	struct worker_status status;
@@ -74,16 +75,23 @@ static void wake(const struct worker *w)
 
 /* ---- the queue ---- */
 
+static void note_transactions(struct worker *w, size_t n)
+{
+	int64_t now_us = monotonic_us();
+
+	for (size_t i = 0; i < n && i < WORKER_FLOOD; i++) {
+		w->came_us[w->next_came] = now_us;
+		w->next_came = (w->next_came + 1) % WORKER_FLOOD;
+	}
+}
+
 static void queue_append(struct worker *w, struct batch *b)
 {
 	b->next = NULL;
 	*w->tail = b;
 	w->tail = &b->next;
-	if (batch_whole_ops(b) > 0) {
-		w->ends++;
-		w->ends_us[w->next_end] = monotonic_us();
-		w->next_end = (w->next_end + 1) % WORKER_FLOOD;
-	}
+	w->ends += batch_whole_ops(b) > 0;
+	note_transactions(w, b->ncommits);
 	w->status.queued_bytes += batch_bytes(b);
 	if (w->status.queued_bytes >= w->config.queue_bytes) w->full = true;
 	pthread_cond_signal(&w->arrived);
@@ -292,13 +300,15 @@ static void wait_until(struct worker *w, int64_t deadline_us)
 		pthread_cond_timedwait(&w->arrived, &w->mutex, &t);
 }
 
-/* They come one by one, and fast. When they came is asked, not when they were applied: a slow disk makes no
- * flood. */
-static bool is_flood(const struct worker *w)
+/*
+ * When the flood is over if no transaction comes any more; 0: there is none. When they came is asked, not
+ * when they were applied: a slow disk makes no flood.
+ */
+static int64_t flood_until_us(const struct worker *w)
 {
-	int64_t first_us = w->ends_us[w->next_end];
+	int64_t first_us = w->came_us[w->next_came];
 
-	return first_us != 0 && monotonic_us() - first_us < w->config.flood_us;
+	return first_us != 0 ? first_us + w->config.flood_us : 0;
 }
 
 /* Nobody waits for the rows of a chunk, unless its run goes on in another state. */
@@ -311,16 +321,23 @@ static bool may_wait(const struct batch *b)
 	return b->ops[0].kind == OP_CHUNK && b->ops[i - 1].kind != OP_RUN_STATE;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* True: there is more. */
 static bool gather(struct worker *w, const struct batch *b)
 {
-	bool chunk = may_wait(b);
-	int64_t deadline_us = w->opened_us + (chunk ? w->config.chunks_us : w->config.gather_us);
+	int64_t now_us = monotonic_us(), chunks_us = may_wait(b) ? w->opened_us + w->config.chunks_us : 0,
+			until_us;
 	bool more;
 
 	pthread_mutex_lock(&w->mutex);
-	while (!w->head && !w->stopping && (chunk || is_flood(w)) && monotonic_us() < deadline_us)
-		wait_until(w, deadline_us);
+	until_us = least(flood_until_us(w), w->opened_us + w->config.gather_us);
+	if (until_us < chunks_us) until_us = chunks_us;
+	for (; !w->head && !w->stopping && now_us < until_us; now_us = monotonic_us())
+		wait_until(w, until_us);
 	more = w->ends > 0;
 	pthread_mutex_unlock(&w->mutex);
 	return more;

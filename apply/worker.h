@@ -5,7 +5,7 @@
  * The loop thread pushes batches and takes status; it never waits on disk.
  * The worker commits when the queue runs dry at a transaction boundary, or
  * when dirty pages or time reach their limit. While transactions arrive faster than
- * WORKER_FLOOD in flood_us, one by one, it waits for more of them: a commit each 20 rows costs four
+ * WORKER_FLOOD in flood_us it waits for more of them: a commit each 20 rows costs four
  * times what one each 100 does. After the rows of a chunk, which nobody waits for, it waits for chunks_us.
  *
  * Durability. The store runs with MDB_NOMETASYNC: a power loss can undo the
@@ -38,7 +38,7 @@ struct worker_config {
 	size_t dirty_bytes; /* commit, in parts if need be, when a transaction takes about this much memory */
 	int commit_ms;      /* and when a transaction has been open this long */
 	int sync_idle_ms;   /* sync when idle this long with an undurable commit */
-	int64_t flood_us;   /* so many batches in this time are a flood; 0 = never */
+	int64_t flood_us;   /* WORKER_FLOOD transactions in this time are a flood; 0 = never */
 	int64_t gather_us;  /* in one a transaction is open this long before it is committed for want of more */
 	int64_t chunks_us;  /* and after a chunk this long, unless its run goes on in another state with it */
 	void (*wake)(void *ctx); /* called from the worker when status has changed (uv_async_send) */

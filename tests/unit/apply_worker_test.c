@@ -549,6 +549,39 @@ static void a_flood_shares_commits(void **state)
 	assert_int_equal(last.commits, WORKER_FLOOD);
 }
 
+/* However many of them a batch has. */
+static void transactions_of_a_batch_are_a_flood(void **state)
+{
+	struct rig *r = *state;
+	struct batch *b = batch_create();
+	struct worker_status last;
+
+	r->config.flood_us = r->config.gather_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	for (uint64_t i = 1; i <= WORKER_FLOOD; i++)
+		batch_append(b, one_row(i * 10, (int32_t)i));
+	worker_push(r->w, b);
+	nap();
+	nap();
+	worker_push(r->w, one_row(500, 50));
+	stop(r, true, &last);
+	assert_int_equal(last.committed.lsn.v, 501);
+	assert_int_equal(last.commits, 1);
+}
+
+/* Nobody waits for transactions that no longer come. */
+static void a_gathering_ends_with_the_flood(void **state)
+{
+	struct rig *r = *state;
+
+	r->config.flood_us = 20000;
+	r->config.gather_us = INT64_C(1000000) * PATIENCE_MS;
+	start(r);
+	for (uint64_t i = 1; i <= WORKER_FLOOD; i++)
+		worker_push(r->w, one_row(i * 10, (int32_t)i));
+	wait_committed(r, WORKER_FLOOD * 10 + 1);
+}
+
 static void what_begins_ends_a_gathering(void **state)
 {
 	struct rig *r = *state;
@@ -861,6 +894,8 @@ int main(void)
 		cmocka_unit_test(stopping_nothing_is_harmless),
 		TEST(what_is_queued_shares_commits),
 		TEST(a_flood_shares_commits),
+		TEST(transactions_of_a_batch_are_a_flood),
+		TEST(a_gathering_ends_with_the_flood),
 		TEST(what_begins_ends_a_gathering),
 		TEST(chunks_share_a_commit),
 		TEST(a_chunk_that_ends_its_run_does_not_wait),
