@@ -51,6 +51,8 @@ static const struct sqlstate_kind sqlstate_kinds[] = {
 	{"55006", ERR_RETRY},  /* slot or object in use */
 	{"55P03", ERR_RETRY},  /* lock not available */
 	{"55000", ERR_GAP},    /* slot invalidated */
+	{"42710", ERR_RETRY},  /* somebody else has made the publication or slot since we looked, */
+	{"23505", ERR_RETRY},  /* or is just making it */
 	{"57P04", ERR_CONFIG}, /* database dropped */
 	{"08", ERR_RETRY},     {"40", ERR_RETRY}, {"53", ERR_RETRY},    {"57", ERR_RETRY},
 	{"58", ERR_RETRY},     {"XX", ERR_RETRY}, {"25P03", ERR_RETRY}, {"25P04", ERR_RETRY},

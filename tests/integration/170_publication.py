@@ -4,7 +4,8 @@ A slot decodes with the catalogs of its time. Up to version 17 the server ends t
 for which the publication does not exist; from 18 on it only warns, and leaves the change out.
 """
 
-from harness import EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, lsn, rng, since, until
+from harness import (EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, lsn, place, rng, since,
+                     until)
 
 
 def make_table(server, rows=1000):
@@ -122,6 +123,22 @@ def test_made_again_in_one_transaction():
         server.sql(again.format("stopped"))
         tm.start()
         settle(tm)
+
+
+def test_two_daemons_make_it_at_once():
+    """Two stores of one database, which share the default publication, on their first start."""
+    with Server(settings={"max_replication_slots": 20}) as server:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+        for i in range(5):
+            two = [Tidemark(server, "public.t", store=place(f"store{i}{x}"),
+                            args=["--slot", f"slot{i}{x}", "--publication", f"pub{i}"]) for x in "ab"]
+            for tm in two:
+                tm.start()
+            for tm in two:
+                tm.wait_live("t")
+                tm.equal("t")
+            for tm in two:
+                tm.stop()
 
 
 def test_made_after_the_slot():
