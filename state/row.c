@@ -6,8 +6,6 @@
 #define HEAD_SIZE ROW_PEEK_SIZE
 #define FLAGS_ALL (ROW_DELETED | ROW_DOUBT | ROW_LONG_KEY | ROW_HIDDEN)
 
-enum { CODE_NULL = 0, CODE_ABSENT = 1, CODE_TEXT = 2 /* and the length */ };
-
 static size_t bitmap_size(size_t ncells)
 {
 	return (ncells + 7) / 8;
@@ -21,11 +19,11 @@ static bool bitmap_get(struct slice bitmap, size_t i)
 static uint64_t cell_code(const struct cell *cell)
 {
 	switch (cell->kind) {
-	case CELL_NULL: return CODE_NULL;
-	case CELL_ABSENT: return CODE_ABSENT;
+	case CELL_NULL: return ROW_CODE_NULL;
+	case CELL_ABSENT: return ROW_CODE_ABSENT;
 	case CELL_TEXT: break;
 	}
-	return CODE_TEXT + (uint64_t)cell->text.n;
+	return ROW_CODE_TEXT + (uint64_t)cell->text.n;
 }
 
 /* Most texts are short, and this runs for every value of every row. */
@@ -207,90 +205,99 @@ static void take_cell(struct cur *c, struct cell *cell)
 	uint64_t code = cur_varint(c);
 
 	cell->text = (struct slice){0};
-	if (code == CODE_NULL) {
+	if (code == ROW_CODE_NULL) {
 		cell->kind = CELL_NULL;
-	} else if (code == CODE_ABSENT) {
+	} else if (code == ROW_CODE_ABSENT) {
 		cell->kind = CELL_ABSENT;
 		if (!cell->doubt) c->bad = true;
 	} else {
 		cell->kind = CELL_TEXT;
-		if (code - CODE_TEXT > (uint64_t)(c->end - c->p)) c->bad = true;
-		cell->text = cur_bytes(c, (size_t)(code - CODE_TEXT));
+		cell->text = cur_bytes(c, code - ROW_CODE_TEXT);
 	}
-}
-
-/* A code of more than one byte; NULL: damaged, else what is behind it. */
-static const uint8_t *take_long_code(const uint8_t *p, const uint8_t *end, uint64_t *code)
-{
-	struct cur c = {.p = p, .end = end};
-
-	*code = cur_varint(&c);
-	return c.bad ? NULL : c.p;
-}
-
-/* Of a row without doubt, which nearly all are: a scan spends its time here. False: damaged. */
-static bool take_plain_cells(struct slice columns, struct cell *cells, size_t ncolumns)
-{
-	const uint8_t *p = columns.p, *end = p + columns.n;
-
-	for (struct cell *cell = cells; cell < cells + ncolumns; cell++) {
-		uint64_t code;
-
-		if (p < end && *p < 0x80)
-			code = *p++;
-		else if (!(p = take_long_code(p, end, &code)))
-			return false;
-		cell->doubt = false;
-		if (code < CODE_TEXT) {
-			if (code == CODE_ABSENT) return false;
-			cell->kind = CELL_NULL;
-			cell->text = (struct slice){0};
-			continue;
-		}
-		if (code - CODE_TEXT > (size_t)(end - p)) return false;
-		cell->kind = CELL_TEXT;
-		cell->text = (struct slice){p, code - CODE_TEXT};
-		p += code - CODE_TEXT;
-	}
-	return p == end;
-}
-
-/* Of a row with columns in doubt. */
-static bool take_cells(const struct row_head *head, struct cell *cells, size_t ncolumns)
-{
-	struct cur c = cur_of(head->columns);
-	bool absent = false;
-
-	for (size_t i = 0; i < ncolumns; i++) {
-		cells[i].doubt = bitmap_get(head->doubt, i);
-		take_cell(&c, &cells[i]);
-		absent |= cells[i].kind == CELL_ABSENT;
-	}
-	return cur_done(&c) && absent == ((head->flags & ROW_HIDDEN) != 0);
-}
-
-static bool finish_marked(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
-						  struct err *err)
-{
-	bool good = true;
-
-	if (!take_middle(entry, ncolumns, head, err)) return false;
-	if (head->flags & ROW_DOUBT)
-		good = take_cells(head, cells, ncolumns);
-	else if (!(head->flags & ROW_DELETED))
-		good = take_plain_cells(head->columns, cells, ncolumns);
-	return good || damaged(err, entry);
-}
-
-bool row_finish(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
-				struct err *err)
-{
-	if (head->flags != 0) return finish_marked(entry, ncolumns, head, cells, err);
-	return take_plain_cells(head->columns, cells, ncolumns) || damaged(err, entry);
 }
 
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err)
 {
-	return row_begin(entry, head) ? row_finish(entry, ncolumns, head, cells, err) : damaged(err, entry);
+	struct cur c;
+	bool absent = false;
+
+	if (!row_head(entry, ncolumns, head, err)) return false;
+	if (head->flags & ROW_DELETED) return true;
+	c = cur_of(head->columns);
+	for (size_t i = 0; i < ncolumns; i++) {
+		cells[i].doubt = bitmap_get(head->doubt, i);
+		take_cell(&c, &cells[i]);
+		absent |= cells[i].kind == CELL_ABSENT;
+	}
+	if (!cur_done(&c) || absent != ((head->flags & ROW_HIDDEN) != 0)) return damaged(err, entry);
+	return true;
+}
+
+/* ---- columns where they lie ---- */
+
+/* Bytes of the column that begins there: one that is no short text. 0: damaged. */
+static size_t odd_column(struct slice entry, size_t at)
+{
+	struct cur c = cur_of((struct slice){entry.p + at, entry.n - at});
+	uint64_t code = cur_varint(&c);
+
+	if (code == ROW_CODE_ABSENT || c.bad) return 0;
+	if (code >= ROW_CODE_TEXT) cur_take(&c, code - ROW_CODE_TEXT);
+	return c.bad ? 0 : (size_t)(c.p - entry.p) - at;
+}
+
+/* Of a row without doubt, which nearly all are: a scan spends its time here. False: damaged. */
+static bool index_plain(struct slice entry, struct slice columns, uint32_t *at, size_t ncolumns)
+{
+	size_t here = (size_t)(columns.p - entry.p), n;
+
+	for (size_t i = 0; i < ncolumns; i++) {
+		at[i] = (uint32_t)here;
+		if (here >= entry.n) return false;
+		n = entry.p[here];
+		n = n >= ROW_CODE_TEXT && n < 0x80 ? n - ROW_CODE_TEXT + 1 : odd_column(entry, here);
+		if (n == 0) return false;
+		here += n;
+	}
+	at[ncolumns] = (uint32_t)here;
+	return here == entry.n;
+}
+
+/* Of a row with columns in doubt: only these can be absent, and then it is hidden. */
+static bool index_doubtful(struct slice entry, const struct row_head *head, uint32_t *at, size_t ncolumns)
+{
+	struct cur c = cur_of(head->columns);
+	bool absent = false;
+
+	for (size_t i = 0; i < ncolumns; i++) {
+		uint64_t code;
+
+		at[i] = (uint32_t)(c.p - entry.p);
+		code = cur_varint(&c);
+		if (code >= ROW_CODE_TEXT) cur_take(&c, code - ROW_CODE_TEXT);
+		if (code == ROW_CODE_ABSENT && !bitmap_get(head->doubt, i)) return false;
+		absent |= code == ROW_CODE_ABSENT;
+	}
+	at[ncolumns] = (uint32_t)entry.n;
+	return cur_done(&c) && absent == ((head->flags & ROW_HIDDEN) != 0);
+}
+
+static bool index_marked(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at,
+						 struct err *err)
+{
+	bool good = true;
+
+	if (!take_middle(entry, ncolumns, head, err)) return false;
+	if (head->flags & ROW_DOUBT)
+		good = index_doubtful(entry, head, at, ncolumns);
+	else if (!(head->flags & ROW_DELETED))
+		good = index_plain(entry, head->columns, at, ncolumns);
+	return good || damaged(err, entry);
+}
+
+bool row_index(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at, struct err *err)
+{
+	if (head->flags != 0) return index_marked(entry, ncolumns, head, at, err);
+	return index_plain(entry, head->columns, at, ncolumns) || damaged(err, entry);
 }

@@ -71,12 +71,15 @@ bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct 
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err);
 /*
- * row_decode() in two steps, for who has to find ncolumns in between. The first takes flags, position and
- * version, and leaves the rest in head->columns. False: damaged.
+ * The same in two steps, for who has to find ncolumns in between and wants few of the columns. The first
+ * takes flags, position and version, and leaves the rest in head->columns. False: damaged. The second checks
+ * all that row_decode() does, and says where in the entry each column begins and the last one ends:
+ * at[ncolumns + 1].
  */
 static inline bool row_begin(struct slice entry, struct row_head *head);
-bool row_finish(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
-				struct err *err);
+bool row_index(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at, struct err *err);
+/* Text of the column that begins there, as row_index() found; its p is NULL where there is none. */
+static inline struct slice row_column(struct slice entry, uint32_t at);
 
 #define ROW_PEEK_SIZE (1 + POS_SIZE)
 /* Flags and position alone; false when shorter than that. */
@@ -86,6 +89,16 @@ static inline bool row_peek(struct slice entry, uint8_t *flags, struct pos *pos)
 	*flags = entry.p[0];
 	*pos = pos_decode(entry.p + 1);
 	return true;
+}
+
+enum { ROW_CODE_NULL = 0, ROW_CODE_ABSENT = 1, ROW_CODE_TEXT = 2 /* and the length */ };
+
+static inline struct slice row_column(struct slice entry, uint32_t at)
+{
+	struct cur c = {.p = entry.p + at, .end = entry.p + entry.n};
+	uint64_t code = cur_varint(&c);
+
+	return code < ROW_CODE_TEXT ? (struct slice){0} : (struct slice){c.p, code - ROW_CODE_TEXT};
 }
 
 /* Here in full: a scan of the store is little else. */

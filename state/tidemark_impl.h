@@ -27,8 +27,8 @@ struct row_view {
 	const struct layout *layout;
 	size_t ncolumns;    /* of today */
 	struct slice entry; /* in the map */
-	struct cell *cells; /* of the entry's version; they point into entry, or into copy */
-	size_t cells_cap;
+	uint32_t *at;       /* where in it each column of its version begins, and where the last one ends */
+	size_t at_cap;
 	uint8_t *copy; /* of the entry, made for the first value asked for, with NULs behind the texts */
 	size_t copy_cap;
 	bool copied;

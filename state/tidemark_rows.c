@@ -7,68 +7,56 @@
 
 void row_view_finish(struct row_view *v)
 {
-	free(v->cells);
+	free(v->at);
 	free(v->copy);
 	*v = (struct row_view){0};
 }
 
-static void view_room(struct row_view *v, size_t ncells)
+static void view_room(struct row_view *v, size_t ncolumns)
 {
-	if (v->cells_cap >= ncells) return;
-	free(v->cells);
-	v->cells = mem_alloc(ncells * sizeof *v->cells);
-	v->cells_cap = ncells;
+	if (v->at_cap > ncolumns) return;
+	free(v->at);
+	v->at = mem_alloc((ncolumns + 1) * sizeof *v->at);
+	v->at_cap = ncolumns + 1;
 }
 
-/*
- * The whole entry is copied at once. In it each text is followed by the code
- * of the next column, which has been read by now: the NUL can go there.
- */
+/* The whole entry is copied at once. The NUL behind a text takes the place of the next column's beginning. */
 static void view_copy(struct row_view *v)
 {
-	size_t n = v->layout->schema->ncolumns;
-
 	if (v->copy_cap < v->entry.n + 1) {
 		free(v->copy);
 		v->copy_cap = v->entry.n + 1 + v->entry.n / 2;
 		v->copy = mem_alloc(v->copy_cap);
 	}
 	memcpy(v->copy, v->entry.p, v->entry.n);
-	for (size_t i = 0; i < n; i++) {
-		struct cell *c = &v->cells[i];
-		size_t at;
-
-		if (c->kind != CELL_TEXT) continue;
-		at = (size_t)(c->text.p - v->entry.p);
-		c->text.p = v->copy + at;
-		v->copy[at + c->text.n] = '\0';
-	}
+	for (size_t i = 0; i < v->layout->schema->ncolumns; i++)
+		v->copy[v->at[i + 1]] = '\0';
 	v->copied = true;
 }
 
-static struct cell *view_cell(struct row_view *v, size_t column)
+/* In the entry; p = NULL: it has none. */
+static struct slice view_text(const struct row_view *v, size_t column)
 {
 	int i;
 
-	if (!v || column >= v->ncolumns) return NULL;
+	if (!v || column >= v->ncolumns) return (struct slice){0};
 	i = v->layout->column[column];
-	return i >= 0 && v->cells[i].kind == CELL_TEXT ? &v->cells[i] : NULL;
+	return i >= 0 ? row_column(v->entry, v->at[i]) : (struct slice){0};
 }
 
 const char *tidemark_row_value(const tidemark_row *row, size_t column)
 {
-	struct cell *c = view_cell(row->priv, column);
+	struct row_view *v = row->priv;
+	struct slice text = view_text(v, column);
 
-	if (!c) return NULL;
-	if (!((struct row_view *)row->priv)->copied) view_copy(row->priv);
-	return (const char *)c->text.p;
+	if (!text.p) return NULL;
+	if (!v->copied) view_copy(v);
+	return (const char *)v->copy + (text.p - v->entry.p);
 }
 
 size_t tidemark_row_length(const tidemark_row *row, size_t column)
 {
-	const struct cell *c = view_cell(row->priv, column);
-
-	return c ? c->text.n : 0;
+	return view_text(row->priv, column).n;
 }
 
 static int in_table(struct tidemark_table *t, struct err *err)
@@ -93,7 +81,7 @@ static const struct layout *view_layout(struct tidemark_table *t, const struct r
 	return v->layout && v->layout->schema->version == version ? v->layout : table_layout(t, version, rc);
 }
 
-/* Decodes a visible row, of which *head has the beginning. head->full_key becomes the key when it is a long
+/* Takes a visible row, of which *head has the beginning. head->full_key becomes the key when it is a long
  * one. */
 static int view_take(struct tidemark_table *t, struct row_view *v, struct slice entry, struct row_head *head,
 					 tidemark_row *out)
@@ -104,7 +92,7 @@ static int view_take(struct tidemark_table *t, struct row_view *v, struct slice 
 	v->layout = view_layout(t, v, head->version, &rc);
 	if (!v->layout) return rc;
 	view_room(v, v->layout->schema->ncolumns);
-	if (!row_finish(entry, v->layout->schema->ncolumns, head, v->cells, &err)) return in_table(t, &err);
+	if (!row_index(entry, v->layout->schema->ncolumns, head, v->at, &err)) return in_table(t, &err);
 	v->entry = entry;
 	v->ncolumns = t->schema->ncolumns;
 	v->copied = false;

@@ -7,6 +7,24 @@
 
 #define COLUMNS_MAX 40
 
+/* The two ways to read an entry agree. */
+static void compare_index(struct slice bytes, size_t ncolumns, bool good, const struct cell *cells)
+{
+	uint32_t at[COLUMNS_MAX + 1];
+	struct row_head head;
+	struct err err = {0};
+
+	CHECK_THAT((row_begin(bytes, &head) && row_index(bytes, ncolumns, &head, at, &err)) == good, "good %d",
+			   good);
+	if (!good || head.flags & ROW_DELETED) return;
+	for (size_t i = 0; i < ncolumns; i++) {
+		struct slice text = row_column(bytes, at[i]);
+
+		CHECK_THAT((text.p != NULL) == (cells[i].kind == CELL_TEXT), "column %zu", i);
+		CHECK_THAT(!text.p || slice_eq(text, cells[i].text), "text of column %zu", i);
+	}
+}
+
 static void decode(struct slice bytes, size_t ncolumns)
 {
 	struct cell cells[COLUMNS_MAX];
@@ -16,7 +34,10 @@ static void decode(struct slice bytes, size_t ncolumns)
 	uint8_t flags;
 	struct pos pos;
 
-	if (!row_decode(bytes, ncolumns, &head, cells, &err)) {
+	bool good = row_decode(bytes, ncolumns, &head, cells, &err);
+
+	compare_index(bytes, ncolumns, good, cells);
+	if (!good) {
 		check_refusal(&err);
 		CHECK_THAT(err.kind == ERR_CORRUPT, "%s", err.msg);
 		return;

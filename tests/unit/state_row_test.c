@@ -111,6 +111,27 @@ static size_t random_cells(uint64_t *seed, struct cell *cells)
 	return n;
 }
 
+/* The two ways to read an entry agree: on whether it is whole, and on the texts. */
+static void check_index(struct slice entry, size_t n, bool good, const struct cell *cells)
+{
+	uint32_t at[CELLS_MAX + 1];
+	struct row_head head;
+	struct err err;
+
+	assert_int_equal(row_begin(entry, &head) && row_index(entry, n, &head, at, &err), good);
+	if (!good || head.flags & ROW_DELETED) return;
+	assert_int_equal(at[n], entry.n);
+	for (size_t i = 0; i < n; i++) {
+		struct slice text = row_column(entry, at[i]);
+
+		assert_int_equal(text.p != NULL, cells[i].kind == CELL_TEXT);
+		if (!text.p) continue;
+		assert_ptr_equal(text.p, cells[i].text.p);
+		assert_int_equal(text.n, cells[i].text.n);
+		assert_ptr_equal(text.p + text.n, entry.p + at[i + 1]);
+	}
+}
+
 static void rows_round_trip(void **state)
 {
 	struct cell cells[CELLS_MAX], got[CELLS_MAX];
@@ -134,6 +155,7 @@ static void rows_round_trip(void **state)
 		assert_true(entry.n <= row_encoded_max(key, cells, n));
 		assert_int_equal(row_version(entry), version);
 		assert_true(row_decode(entry, n, &head, got, &err));
+		check_index(entry, n, true, got);
 		for (size_t i = 0; i < n; i++) {
 			assert_true(cell_same(&cells[i], &got[i]));
 			doubt |= cells[i].doubt;
@@ -209,6 +231,7 @@ static bool accepts(const char *bytes, size_t n, size_t ncolumns)
 	buf_put(&b, bytes + 1, n - 1);
 	ok = row_decode(slice_of_buf(&b), ncolumns, &head, cells, &err);
 	if (!ok) assert_int_equal(err.kind, ERR_CORRUPT);
+	check_index(slice_of_buf(&b), ncolumns, ok, cells);
 	buf_finish(&b);
 	return ok;
 }
@@ -249,9 +272,11 @@ static bool decode(struct slice bytes)
 	struct row_head head;
 	struct err err;
 	size_t sum = 0;
+	bool good = row_decode(bytes, 3, &head, cells, &err);
 
 	row_version(bytes);
-	if (!row_decode(bytes, 3, &head, cells, &err)) return false;
+	check_index(bytes, 3, good, cells);
+	if (!good) return false;
 	if (head.flags & ROW_DELETED) return true;
 	for (size_t i = 0; i < 3; i++)
 		for (size_t j = 0; j < cells[i].text.n; j++)
