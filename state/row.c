@@ -145,8 +145,9 @@ void row_stamp(uint8_t *entry, struct pos pos)
 uint32_t row_version(struct slice entry)
 {
 	struct row_head head;
+	struct err ignored;
 
-	return row_begin(entry, &head) ? head.version : 0;
+	return row_begin(entry, &head, &ignored) ? head.version : 0;
 }
 
 /* Combinations that no encoder makes. */
@@ -173,131 +174,103 @@ static void take_doubt(struct cur *c, size_t ncolumns, struct row_head *h)
 	if (bitmap_is_odd(h->doubt, ncolumns)) c->bad = true;
 }
 
-static bool damaged(struct err *err, struct slice entry)
+bool row_damaged(struct slice entry, struct err *err)
 {
 	return err_set(err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
 }
 
-/* What is between version and columns. */
-static bool take_middle(struct slice entry, size_t ncolumns, struct row_head *head, struct err *err)
+static bool take_marked(struct slice entry, size_t ncolumns, struct row_head *head, struct err *err)
 {
 	struct cur c = cur_of(head->columns);
 
-	if (head->flags == 0) return true; /* nothing, nearly always */
-	if (flags_are_odd(head->flags)) return damaged(err, entry);
+	if (flags_are_odd(head->flags)) return row_damaged(entry, err);
 	if (head->flags & ROW_DOUBT) take_doubt(&c, ncolumns, head);
 	if (head->flags & ROW_LONG_KEY) {
 		head->full_key = cur_blob(&c);
 		if (head->full_key.n == 0) c.bad = true;
 	}
-	if (c.bad || ((head->flags & ROW_DELETED) && !cur_done(&c))) return damaged(err, entry);
+	if (c.bad || ((head->flags & ROW_DELETED) && !cur_done(&c))) return row_damaged(entry, err);
 	head->columns = (struct slice){c.p, (size_t)(c.end - c.p)};
 	return true;
 }
 
-bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err)
+/* What is between version and columns: nothing, nearly always. */
+static inline bool take_middle(struct slice entry, size_t ncolumns, struct row_head *head, struct err *err)
 {
-	return row_begin(entry, out) ? take_middle(entry, ncolumns, out, err) : damaged(err, entry);
+	return head->flags == 0 || take_marked(entry, ncolumns, head, err);
 }
 
-static void take_cell(struct cur *c, struct cell *cell)
+bool row_head(struct slice entry, size_t ncolumns, struct row_head *out, struct err *err)
 {
-	uint64_t code = cur_varint(c);
+	return row_begin(entry, out, err) && take_middle(entry, ncolumns, out, err);
+}
 
-	cell->text = (struct slice){0};
-	if (code == ROW_CODE_NULL) {
-		cell->kind = CELL_NULL;
-	} else if (code == ROW_CODE_ABSENT) {
-		cell->kind = CELL_ABSENT;
-		if (!cell->doubt) c->bad = true;
-	} else {
-		cell->kind = CELL_TEXT;
-		cell->text = cur_bytes(c, code - ROW_CODE_TEXT);
+/* Bytes of a column whose code takes more than one. 0: damaged. */
+static size_t long_column(struct slice entry, size_t at)
+{
+	struct cur c = cur_of((struct slice){entry.p + at, entry.n - at});
+	uint64_t code = cur_varint(&c);
+
+	cur_take(&c, code - ROW_CODE_TEXT);
+	return c.bad ? 0 : (size_t)(c.p - entry.p) - at;
+}
+
+/*
+ * Bytes of the column that begins there. 0: damaged. A short one may end behind the entry: then the next one
+ * begins there, or the last does not end where the entry does.
+ */
+static inline size_t column_size(struct slice entry, size_t at)
+{
+	uint8_t code;
+
+	if (at >= entry.n) return 0;
+	code = entry.p[at];
+	if (code >= 0x80) return long_column(entry, at);
+	return code >= ROW_CODE_TEXT ? (size_t)code - ROW_CODE_TEXT + 1 : 1;
+}
+
+static struct cell cell_at(struct slice entry, size_t at, bool doubt)
+{
+	uint8_t code = entry.p[at];
+	enum cell_kind kind = code == ROW_CODE_NULL     ? CELL_NULL
+						  : code == ROW_CODE_ABSENT ? CELL_ABSENT
+													: CELL_TEXT;
+
+	return (struct cell){.kind = kind, .doubt = doubt, .text = row_column(entry, (uint32_t)at)};
+}
+
+/* A scan spends its time here: a loop of its own for each of `at` and `cells`, of which one is NULL. */
+static inline __attribute__((always_inline)) bool take_columns(struct slice entry, size_t ncolumns,
+															   struct row_head *head, uint32_t *at,
+															   struct cell *cells, struct err *err)
+{
+	size_t here, size;
+	bool absent = false;
+
+	if (!take_middle(entry, ncolumns, head, err)) return false;
+	if (head->flags & ROW_DELETED) return true;
+	here = (size_t)(head->columns.p - entry.p);
+	for (size_t i = 0; i < ncolumns; i++, here += size) {
+		size = column_size(entry, here);
+		if (size == 0) return row_damaged(entry, err);
+		if (entry.p[here] == ROW_CODE_ABSENT) {
+			if (!bitmap_get(head->doubt, i)) return row_damaged(entry, err);
+			absent = true;
+		}
+		if (at) at[i] = (uint32_t)here;
+		if (cells) cells[i] = cell_at(entry, here, bitmap_get(head->doubt, i));
 	}
+	if (at) at[ncolumns] = (uint32_t)here;
+	return (here == entry.n && absent == ((head->flags & ROW_HIDDEN) != 0)) || row_damaged(entry, err);
+}
+
+bool row_index(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at, struct err *err)
+{
+	return take_columns(entry, ncolumns, head, at, NULL, err);
 }
 
 bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, struct cell *cells,
 				struct err *err)
 {
-	struct cur c;
-	bool absent = false;
-
-	if (!row_head(entry, ncolumns, head, err)) return false;
-	if (head->flags & ROW_DELETED) return true;
-	c = cur_of(head->columns);
-	for (size_t i = 0; i < ncolumns; i++) {
-		cells[i].doubt = bitmap_get(head->doubt, i);
-		take_cell(&c, &cells[i]);
-		absent |= cells[i].kind == CELL_ABSENT;
-	}
-	if (!cur_done(&c) || absent != ((head->flags & ROW_HIDDEN) != 0)) return damaged(err, entry);
-	return true;
-}
-
-/* ---- columns where they lie ---- */
-
-/* Bytes of the column that begins there: one that is no short text. 0: damaged. */
-static size_t odd_column(struct slice entry, size_t at)
-{
-	struct cur c = cur_of((struct slice){entry.p + at, entry.n - at});
-	uint64_t code = cur_varint(&c);
-
-	if (code == ROW_CODE_ABSENT || c.bad) return 0;
-	if (code >= ROW_CODE_TEXT) cur_take(&c, code - ROW_CODE_TEXT);
-	return c.bad ? 0 : (size_t)(c.p - entry.p) - at;
-}
-
-/* Of a row without doubt, which nearly all are: a scan spends its time here. False: damaged. */
-static bool index_plain(struct slice entry, struct slice columns, uint32_t *at, size_t ncolumns)
-{
-	size_t here = (size_t)(columns.p - entry.p), n;
-
-	for (size_t i = 0; i < ncolumns; i++) {
-		at[i] = (uint32_t)here;
-		if (here >= entry.n) return false;
-		n = entry.p[here];
-		n = n >= ROW_CODE_TEXT && n < 0x80 ? n - ROW_CODE_TEXT + 1 : odd_column(entry, here);
-		if (n == 0) return false;
-		here += n;
-	}
-	at[ncolumns] = (uint32_t)here;
-	return here == entry.n;
-}
-
-/* Of a row with columns in doubt: only these can be absent, and then it is hidden. */
-static bool index_doubtful(struct slice entry, const struct row_head *head, uint32_t *at, size_t ncolumns)
-{
-	struct cur c = cur_of(head->columns);
-	bool absent = false;
-
-	for (size_t i = 0; i < ncolumns; i++) {
-		uint64_t code;
-
-		at[i] = (uint32_t)(c.p - entry.p);
-		code = cur_varint(&c);
-		if (code >= ROW_CODE_TEXT) cur_take(&c, code - ROW_CODE_TEXT);
-		if (code == ROW_CODE_ABSENT && !bitmap_get(head->doubt, i)) return false;
-		absent |= code == ROW_CODE_ABSENT;
-	}
-	at[ncolumns] = (uint32_t)entry.n;
-	return cur_done(&c) && absent == ((head->flags & ROW_HIDDEN) != 0);
-}
-
-static bool index_marked(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at,
-						 struct err *err)
-{
-	bool good = true;
-
-	if (!take_middle(entry, ncolumns, head, err)) return false;
-	if (head->flags & ROW_DOUBT)
-		good = index_doubtful(entry, head, at, ncolumns);
-	else if (!(head->flags & ROW_DELETED))
-		good = index_plain(entry, head->columns, at, ncolumns);
-	return good || damaged(err, entry);
-}
-
-bool row_index(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at, struct err *err)
-{
-	if (head->flags != 0) return index_marked(entry, ncolumns, head, at, err);
-	return index_plain(entry, head->columns, at, ncolumns) || damaged(err, entry);
+	return row_begin(entry, head, err) && take_columns(entry, ncolumns, head, NULL, cells, err);
 }

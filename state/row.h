@@ -72,11 +72,11 @@ bool row_decode(struct slice entry, size_t ncolumns, struct row_head *head, stru
 				struct err *err);
 /*
  * The same in two steps, for who has to find ncolumns in between and wants few of the columns. The first
- * takes flags, position and version, and leaves the rest in head->columns. False: damaged. The second checks
+ * takes flags, position and version, and leaves the rest in head->columns. The second checks
  * all that row_decode() does, and says where in the entry each column begins and the last one ends:
  * at[ncolumns + 1].
  */
-static inline bool row_begin(struct slice entry, struct row_head *head);
+static inline bool row_begin(struct slice entry, struct row_head *head, struct err *err);
 bool row_index(struct slice entry, size_t ncolumns, struct row_head *head, uint32_t *at, struct err *err);
 /* Text of the column that begins there, as row_index() found; its p is NULL where there is none. */
 static inline struct slice row_column(struct slice entry, uint32_t at);
@@ -101,18 +101,20 @@ static inline struct slice row_column(struct slice entry, uint32_t at)
 	return code < ROW_CODE_TEXT ? (struct slice){0} : (struct slice){c.p, code - ROW_CODE_TEXT};
 }
 
+bool row_damaged(struct slice entry, struct err *err); /* ERR_CORRUPT; always false */
+
 /* Here in full: a scan of the store is little else. */
-static inline bool row_begin(struct slice entry, struct row_head *head)
+static inline bool row_begin(struct slice entry, struct row_head *head, struct err *err)
 {
 	struct cur c = cur_of(entry);
 	uint64_t version;
 
 	*head = (struct row_head){0};
-	if (!row_peek(entry, &head->flags, &head->pos)) return false;
+	if (!row_peek(entry, &head->flags, &head->pos)) return row_damaged(entry, err);
 	cur_bytes(&c, ROW_PEEK_SIZE);
 	if (!(head->flags & ROW_DELETED)) {
 		version = cur_varint(&c);
-		if (version == 0 || version > UINT32_MAX) return false;
+		if (version == 0 || version > UINT32_MAX) return row_damaged(entry, err);
 		head->version = (uint32_t)version;
 	}
 	head->columns = (struct slice){c.p, (size_t)(c.end - c.p)};

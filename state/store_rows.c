@@ -233,7 +233,7 @@ static int side_step(struct store_scan *s, struct side *side)
 {
 	int rc;
 
-	if (side->held || side->end) return 0;
+	if (!side->cursor || side->held || side->end) return 0;
 	side->key = s->from;
 	rc = mdb_cursor_get(side->cursor, &side->key, &side->entry, side->op);
 	side->op = MDB_NEXT;
@@ -249,14 +249,13 @@ static int compare(struct slice a, struct slice b)
 	return d != 0 ? d : (a.n > b.n) - (a.n < b.n);
 }
 
-/* The side whose entry comes next; of two under one key, that of the stage counts. NULL: there is none. */
+/* The side whose entry comes next; of two under one key, that of the stage counts. */
 static struct side *next_side(struct store_scan *s)
 {
 	struct side *rows = &s->sides[SIDE_ROWS], *stage = &s->sides[SIDE_STAGE];
 	int d;
 
-	if (!stage->held) return rows->held ? rows : NULL;
-	if (!rows->held) return stage;
+	if (!stage->held || !rows->held) return stage->held ? stage : rows->held ? rows : NULL;
 	d = compare(slice_of_val(stage->key), slice_of_val(rows->key));
 	if (d == 0) rows->held = false;
 	return d <= 0 ? stage : rows;
@@ -266,10 +265,9 @@ bool store_scan_next(struct store_scan *s, struct slice *key, struct slice *entr
 					 struct err *err)
 {
 	struct side *side;
-	int rc = 0;
+	int rc = side_step(s, &s->sides[SIDE_ROWS]);
 
-	for (int i = 0; rc == 0 && i < SIDES; i++)
-		if (s->sides[i].cursor) rc = side_step(s, &s->sides[i]);
+	if (rc == 0) rc = side_step(s, &s->sides[SIDE_STAGE]);
 	if (rc != 0) return store_fail(s->store, rc, err, "scanning table %u", s->table_id);
 	side = next_side(s);
 	*found = side != NULL;

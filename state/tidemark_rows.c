@@ -66,30 +66,14 @@ static int in_table(struct tidemark_table *t, struct err *err)
 	return tidemark_fail_err(t->tm, err);
 }
 
-static int damaged(struct tidemark_table *t, struct slice entry)
-{
-	struct err err;
-
-	err_set(&err, ERR_CORRUPT, "an entry of %zu bytes is damaged", entry.n);
-	return in_table(t, &err);
-}
-
-/* The rows of a table mostly have one version. */
-static const struct layout *view_layout(struct tidemark_table *t, const struct row_view *v, uint32_t version,
-										int *rc)
-{
-	return v->layout && v->layout->schema->version == version ? v->layout : table_layout(t, version, rc);
-}
-
-/* Takes a visible row, of which *head has the beginning. head->full_key becomes the key when it is a long
- * one. */
+/* Takes a visible row that head begins; head->full_key becomes its key if that is a long one. */
 static int view_take(struct tidemark_table *t, struct row_view *v, struct slice entry, struct row_head *head,
 					 tidemark_row *out)
 {
 	int rc = 0;
 	struct err err;
 
-	v->layout = view_layout(t, v, head->version, &rc);
+	v->layout = table_layout(t, head->version, &rc);
 	if (!v->layout) return rc;
 	view_room(v, v->layout->schema->ncolumns);
 	if (!row_index(entry, v->layout->schema->ncolumns, head, v->at, &err)) return in_table(t, &err);
@@ -152,7 +136,7 @@ static int get_entry(struct tidemark_table *t, struct slice stored, bool is_long
 
 	if (!store_row_get(t->tm->txn, t->record.id, stored, &entry, &found, &err)) return in_table(t, &err);
 	if (!found) return no_such_row(t);
-	if (!row_begin(entry, &head)) return damaged(t, entry);
+	if (!row_begin(entry, &head, &err)) return in_table(t, &err);
 	if (head.flags & (ROW_DELETED | ROW_HIDDEN)) return no_such_row(t);
 	rc = view_take(t, &t->view, entry, &head, out);
 	if (rc != 0 || is_same_key(&head, (struct slice){t->full_key.p, t->full_key.n}, is_long)) return rc;
@@ -206,6 +190,7 @@ static bool is_within(const struct tidemark_cursor *c, struct slice full)
 {
 	int d;
 
+	if (c->to.n == 0 && c->from.n == 0) return true;
 	d = compare_start(full, &c->to, SIZE_MAX);
 	if (c->to.n > 0 && (d > 0 || (d == 0 && c->to_is_whole && full.n > c->to.n))) return false;
 	if (c->from.n <= KEY_PREFIX) return true; /* the scan started there */
@@ -276,16 +261,15 @@ static int cursor_take(tidemark_cursor *c, struct slice stored, struct slice ent
 					   tidemark_row *out)
 {
 	struct row_head head;
-	bool bounded;
+	struct err err;
 	int rc;
 
 	*shown = false;
-	if (!row_begin(entry, &head)) return damaged(c->table, entry);
+	if (!row_begin(entry, &head, &err)) return in_table(c->table, &err);
 	if (head.flags & (ROW_DELETED | ROW_HIDDEN)) return TIDEMARK_OK;
-	bounded = c->from.n > 0 || c->to.n > 0;
-	if (bounded && !(head.flags & ROW_LONG_KEY) && !is_within(c, stored)) return TIDEMARK_OK;
+	if (!(head.flags & ROW_LONG_KEY) && !is_within(c, stored)) return TIDEMARK_OK;
 	rc = view_take(c->table, &c->view, entry, &head, out);
-	*shown = rc == 0 && (!bounded || !(head.flags & ROW_LONG_KEY) || is_within(c, head.full_key));
+	*shown = rc == 0 && (!(head.flags & ROW_LONG_KEY) || is_within(c, head.full_key));
 	return rc;
 }
 

@@ -14,8 +14,8 @@ static void compare_index(struct slice bytes, size_t ncolumns, bool good, const 
 	struct row_head head;
 	struct err err = {0};
 
-	CHECK_THAT((row_begin(bytes, &head) && row_index(bytes, ncolumns, &head, at, &err)) == good, "good %d",
-			   good);
+	CHECK_THAT((row_begin(bytes, &head, &err) && row_index(bytes, ncolumns, &head, at, &err)) == good,
+			   "good %d", good);
 	if (!good || head.flags & ROW_DELETED) return;
 	for (size_t i = 0; i < ncolumns; i++) {
 		struct slice text = row_column(bytes, at[i]);

@@ -118,7 +118,7 @@ static void check_index(struct slice entry, size_t n, bool good, const struct ce
 	struct row_head head;
 	struct err err;
 
-	assert_int_equal(row_begin(entry, &head) && row_index(entry, n, &head, at, &err), good);
+	assert_int_equal(row_begin(entry, &head, &err) && row_index(entry, n, &head, at, &err), good);
 	if (!good || head.flags & ROW_DELETED) return;
 	assert_int_equal(at[n], entry.n);
 	for (size_t i = 0; i < n; i++) {
