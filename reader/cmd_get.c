@@ -83,8 +83,8 @@ static bool get(const struct options *o, tidemark *tm, struct err *err)
 	if (!key) return err_set(err, ERR_NOMEM, "out of memory");
 	output_init(&out, STDOUT_FILENO);
 	nkey = take_key(o, key);
-	ok = format_parse(options_string(o, "format"), &kind) && view_table(tm, options_arg(o, 0), &t, err) &&
-		 check_key_count(t, nkey, err) &&
+	ok = format_parse(options_string(o, "format"), &kind, err) &&
+		 view_table(tm, options_arg(o, 0), &t, err) && check_key_count(t, nkey, err) &&
 		 printer_init(&printer, t, kind, options_flag(o, "with-meta"), err) &&
 		 print_row(tm, t, key, nkey, &printer, &out, err);
 	printer_finish(&printer);

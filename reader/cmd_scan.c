@@ -54,7 +54,7 @@ static bool prepare(struct scan *s, const struct options *o, struct err *err)
 	enum format_kind kind;
 
 	s->limit = options_is_set(o, "limit") ? options_int(o, "limit") : -1;
-	return format_parse(options_string(o, "format"), &kind) &&
+	return format_parse(options_string(o, "format"), &kind, err) &&
 		   view_table(s->tm, options_arg(o, 0), &s->table, err) && parse_bound(s, o, "from", &s->from, err) &&
 		   parse_bound(s, o, "to", &s->to, err) &&
 		   printer_init(&s->printer, s->table, kind, options_flag(o, "with-meta"), err);

@@ -23,7 +23,7 @@ struct format {
 	struct buf scratch; /* for json_is_valid */
 };
 
-bool format_parse(const char *word, enum format_kind *out)
+bool format_parse(const char *word, enum format_kind *out, struct err *err)
 {
 	static const char *const words[] = {[FORMAT_JSON] = "json", [FORMAT_CSV] = "csv", [FORMAT_COPY] = "copy"};
 
@@ -33,7 +33,7 @@ bool format_parse(const char *word, enum format_kind *out)
 			return true;
 		}
 	}
-	return false;
+	return err_set(err, ERR_CONFIG, "there is no format \"%s\"", word);
 }
 
 static void put_text(struct buf *out, const char *s)

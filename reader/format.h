@@ -22,8 +22,8 @@
 
 enum format_kind { FORMAT_JSON, FORMAT_CSV, FORMAT_COPY };
 
-/* The kind called "json", "csv" or "copy"; false for any other word. */
-bool format_parse(const char *word, enum format_kind *out);
+/* The kind called "json", "csv" or "copy"; ERR_CONFIG for any other word. */
+bool format_parse(const char *word, enum format_kind *out, struct err *err);
 
 struct format_column {
 	const char *name;   /* unquoted */

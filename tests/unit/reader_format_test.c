@@ -249,13 +249,16 @@ static void test_meta_refusals(void **state)
 static void test_parse(void **state)
 {
 	enum format_kind kind;
+	struct err err;
 
 	(void)state;
-	assert_true(format_parse("json", &kind) && kind == FORMAT_JSON);
-	assert_true(format_parse("csv", &kind) && kind == FORMAT_CSV);
-	assert_true(format_parse("copy", &kind) && kind == FORMAT_COPY);
-	assert_false(format_parse("", &kind));
-	assert_false(format_parse("JSON", &kind));
+	assert_true(format_parse("json", &kind, &err) && kind == FORMAT_JSON);
+	assert_true(format_parse("csv", &kind, &err) && kind == FORMAT_CSV);
+	assert_true(format_parse("copy", &kind, &err) && kind == FORMAT_COPY);
+	assert_false(format_parse("", &kind, &err));
+	assert_false(format_parse("JSON", &kind, &err));
+	assert_int_equal(err.kind, ERR_CONFIG);
+	assert_string_equal(err.msg, "there is no format \"JSON\"");
 }
 
 int main(void)
