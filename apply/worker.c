@@ -32,9 +32,8 @@ struct worker {
 	pthread_mutex_t mutex;  /* guards everything down to `applier` */
 	pthread_cond_t arrived; /* a batch, or the order to stop */
 	struct batch *head, **tail;
-	size_t ends; /* queued batches in which some source transaction ends */
-	int64_t
-		came_us[WORKER_FLOOD]; /* when the last transactions came, in turn from next_came on; 0 = not yet */
+	size_t ends;                   /* queued batches in which some source transaction ends */
+	int64_t came_us[WORKER_FLOOD]; /* when the last transactions came, from next_came on; 0 = not yet */
 	unsigned next_came;
 	bool full; /* since the bound was reached, until half of it is free */
 	bool stopping, finish;
@@ -321,22 +320,25 @@ static bool may_wait(const struct batch *b)
 	return b->ops[0].kind == OP_CHUNK && b->ops[i - 1].kind != OP_RUN_STATE;
 }
 
-static int64_t least(int64_t a, int64_t b)
+/* How long the commit of what ends with b is worth waiting for more to share it; past: not at all. */
+static int64_t gather_until_us(const struct worker *w, const struct batch *b)
 {
-	return a < b ? a : b;
+	int64_t flood_us = flood_until_us(w), most_us = w->opened_us + w->config.gather_us;
+	int64_t until_us = flood_us < most_us ? flood_us : most_us,
+			chunks_us = w->opened_us + w->config.chunks_us;
+
+	return may_wait(b) && chunks_us > until_us ? chunks_us : until_us;
 }
 
 /* True: there is more. */
 static bool gather(struct worker *w, const struct batch *b)
 {
-	int64_t now_us = monotonic_us(), chunks_us = may_wait(b) ? w->opened_us + w->config.chunks_us : 0,
-			until_us;
+	int64_t until_us;
 	bool more;
 
 	pthread_mutex_lock(&w->mutex);
-	until_us = least(flood_until_us(w), w->opened_us + w->config.gather_us);
-	if (until_us < chunks_us) until_us = chunks_us;
-	for (; !w->head && !w->stopping && now_us < until_us; now_us = monotonic_us())
+	until_us = gather_until_us(w, b);
+	while (!w->head && !w->stopping && monotonic_us() < until_us)
 		wait_until(w, until_us);
 	more = w->ends > 0;
 	pthread_mutex_unlock(&w->mutex);
