@@ -51,10 +51,10 @@ def test_walsender_ends_with_the_slots_snapshot():
         os.kill(reader, signal.SIGSTOP)
         try:
             older.commit()
-            until("the slot is there", lambda: server.value(
-                "SELECT count(*) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL"))
-            time.sleep(0.2)
             sender = backend("walsender")
+            until("the slot is there, and the walsender has said so", lambda: server.value(
+                "SELECT count(*) FROM pg_replication_slots, pg_stat_activity"
+                " WHERE confirmed_flush_lsn IS NOT NULL AND pid = %s AND state LIKE 'idle%%'", sender))
             server.value("SELECT pg_terminate_backend(%s)", sender)
             until("the walsender is gone", lambda: backend("walsender") != sender)
         finally:

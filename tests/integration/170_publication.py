@@ -4,8 +4,7 @@ A slot decodes with the catalogs of its time. Up to version 17 the server ends t
 for which the publication does not exist; from 18 on it only warns, and leaves the change out.
 """
 
-from harness import (EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, lsn, place, rng, since,
-                     until)
+from harness import EXIT_GAP, EXIT_USAGE, Server, Tidemark, check, end_of_wal, incompressible, lsn, rng, since, until
 
 
 def make_table(server, rows=1000):
@@ -125,20 +124,27 @@ def test_made_again_in_one_transaction():
         settle(tm)
 
 
-def test_two_daemons_make_it_at_once():
-    """Two stores of one database, which share the default publication, on their first start."""
-    with Server(settings={"max_replication_slots": 20}) as server:
-        server.sql("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-        for i in range(5):
-            two = [Tidemark(server, "public.t", store=place(f"store{i}{x}"),
-                            args=["--slot", f"slot{i}{x}", "--publication", f"pub{i}"]) for x in "ab"]
-            for tm in two:
+def test_somebody_else_is_making_it():
+    """A second daemon on its first start, say, with the same default publication: ours comes second each time."""
+    with Server() as server, Tidemark(server, "public.t,public.u") as tm:
+        server.sql("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1);"
+                   "CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+        other = server.connect(autocommit=False)
+        for n, (statement, code) in enumerate((
+                ("CREATE PUBLICATION tidemark FOR TABLE t WITH (publish_via_partition_root = true)", "23505"),
+                ("ALTER PUBLICATION tidemark ADD TABLE u", "42710"))):
+            other.cursor().execute(statement)
+            if n == 0:
                 tm.start()
-            for tm in two:
-                tm.wait_live("t")
-                tm.equal("t")
-            for tm in two:
-                tm.stop()
+            until("ours waits for it", lambda: server.value(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'tidemark%%'"
+                " AND wait_event_type = 'Lock'"))
+            other.commit()
+            tm.wait_log(code)
+        other.close()
+        tm.wait_live("t", "u")
+        tm.equal("t", "u")
+        tm.stop()
 
 
 def test_made_after_the_slot():

@@ -193,7 +193,8 @@ def test_daemon_that_does_not_listen_yet():
         listens = threading.Timer(0.5, os.rename, (path + ".later", path))
         listens.start()
         r = tm.cmd("snapshot", "start", "t", "--id", "early")
-        check(not listens.is_alive(), "the command did not wait")
+        check(os.path.exists(path), "the command did not wait")
+        listens.join()
         check(r.code == 0 and b"accepted" in r.out and r.err == "", r)
         wait_done(tm, "early")
 
