@@ -86,7 +86,13 @@ int tidemark_require_txn(struct tidemark *tm);
 /* tidemark_tables.c */
 void tables_forget(struct tidemark *tm);
 /* The layout of a version, read on first use. NULL: the code is in *rc. */
-const struct layout *table_layout(struct tidemark_table *t, uint32_t version, int *rc);
+const struct layout *table_layout_search(struct tidemark_table *t, uint32_t version, int *rc);
+/* Rows of one version come in stretches: the last one used is first in the list. */
+static inline const struct layout *table_layout(struct tidemark_table *t, uint32_t version, int *rc)
+{
+	if (t->nlayouts > 0 && t->layouts[0]->schema->version == version) return t->layouts[0];
+	return table_layout_search(t, version, rc);
+}
 
 /* tidemark_rows.c */
 void row_view_finish(struct row_view *v);

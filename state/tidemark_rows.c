@@ -186,16 +186,19 @@ static int compare_start(struct slice key, const struct buf *bound, size_t limit
 }
 
 /* A prefix as `to` includes all keys that start with it. */
-static bool is_within(const struct tidemark_cursor *c, struct slice full)
+static bool is_between(const struct tidemark_cursor *c, struct slice full)
 {
-	int d;
+	int d = compare_start(full, &c->to, SIZE_MAX);
 
-	if (c->to.n == 0 && c->from.n == 0) return true;
-	d = compare_start(full, &c->to, SIZE_MAX);
 	if (c->to.n > 0 && (d > 0 || (d == 0 && c->to_is_whole && full.n > c->to.n))) return false;
 	if (c->from.n <= KEY_PREFIX) return true; /* the scan started there */
 	d = compare_start(full, &c->from, SIZE_MAX);
 	return d > 0 || (d == 0 && full.n >= c->from.n);
+}
+
+static inline bool is_within(const struct tidemark_cursor *c, struct slice full)
+{
+	return (c->to.n == 0 && c->from.n == 0) || is_between(c, full);
 }
 
 /* No key from here on is within. */

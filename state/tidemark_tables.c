@@ -161,8 +161,7 @@ static struct layout *layout_new(const struct schema *now, struct schema *then)
 	return l;
 }
 
-/* Rows of one version come in stretches: the last one used is first in the list. */
-const struct layout *table_layout(struct tidemark_table *t, uint32_t version, int *rc)
+const struct layout *table_layout_search(struct tidemark_table *t, uint32_t version, int *rc)
 {
 	struct layout **grown;
 	struct schema *s;
